@@ -206,7 +206,6 @@ class Controller {
   void conclude(OpenRun* open, const RunReading& reading);
   void conclude_unread(OpenRun* open);
   void note_written(OpenRun* open, const RunReading& reading);
-  void tell_unreadable(OpenRun* open, const std::string& why);
   // False: the directory is gone, or there is more to read, or nothing left to decide.
   [[nodiscard]] bool follow(OpenRun* open, const RunReading& reading, Followed* followed);
   void judge_again(OpenRun* open, const RunReading& reading);

@@ -134,26 +134,12 @@ void Controller::end_visit(runs::RunNumber number, files::Outcome<RunReading> ou
     if (!open->unwritten.any() && !open->unsaved) troubles_.settle(subject);
   } catch (const base::Error& error) {
     troubles_.tell(subject, error.what(), clock_.monotonic_seconds());
-    if (open_.count(number) == 0) return;
-    if (outcome.error) tell_unreadable(open, error.what());
     // A full disk must not keep from its end what fills it.
-    if (open->run.wanted != runs::Wanted::Cancel) return;
+    if (open_.count(number) == 0 || open->run.wanted != runs::Wanted::Cancel) return;
     try {
       conclude_unread(open);
     } catch (const base::Error&) {  // told already
     }
-  }
-}
-
-// What waits says why; the next reading says what is true then.
-void Controller::tell_unreadable(OpenRun* open, const std::string& why) {
-  const std::string reason = "waits for its directory, which cannot be read: " + why;
-  if (open->run.state != runs::RunState::Queued || open->run.reason == reason) return;
-  open->run.reason = reason;
-  open->run.wait = {};
-  try {
-    save(open);
-  } catch (const base::Error&) {  // told already; the next visit saves it
   }
 }
 

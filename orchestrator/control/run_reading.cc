@@ -143,23 +143,33 @@ void refuse_copy(base::FileSystem& files, const base::Path& directory, const std
                         ", as its submission.json says; move it out of the runs directory");
 }
 
+// Without its submission a run would pass for one that was started by hand, and without a launch
+// for one that is to be started anew.
+constexpr const char* kWhatHelps =
+    "; mend it, or remove it: without it the run is one that was started by hand, or that launch "
+    "was none";
+
 std::optional<FoundRun> read_own(base::FileSystem& files, const base::Path& directory) {
   if (!files.exists(directory / "run.json")) return std::nullopt;
   const auto opened = trainer::contract::RunDirectory::open(files, directory);
   FoundRun found;
   found.run_json = opened.run_json();
-  found.submission = runs::read_submission(files, directory);
-  found.state = runs::read_state(files, directory);
-  found.launches = runs::read_launches(files, directory);
+  std::string damage, damaged_state;
+  found.submission = runs::read_submission(files, directory, &damage);
+  found.state = runs::read_state(files, directory, &damaged_state);
+  found.launches = runs::read_launches(files, directory, found.submission ? &damage : nullptr);
   if (is_anothers(directory)) {
     // What another user wrote there starts nothing; the run is shown as one made by hand.
     found.submission.reset();
     found.state.reset();
     found.launches.clear();
-  } else if (const auto damaged = runs::damaged_record(files, directory)) {
-    throw base::Error(base::Code::User, *damaged);
-  } else if (const auto state = runs::damaged_state(files, directory); found.submission && state) {
-    base::log(base::LogLevel::Warning, "run " + directory.filename().string() + ": " + *state);
+  } else if (!damage.empty()) {
+    throw base::Error(base::Code::User, damage + kWhatHelps);
+  }
+  if (found.submission && !damaged_state.empty()) {
+    base::log(base::LogLevel::Warning, "run " + directory.filename().string() + ": " +
+                                           damaged_state +
+                                           "; launches and journals say what became of it");
   }
   if (found.submission) refuse_copy(files, directory, found.submission->id);
   const std::vector<trainer::contract::AttemptName> attempts = opened.attempts();

@@ -21,46 +21,29 @@ constexpr std::size_t kLongestLine = 500;
 constexpr std::size_t kLongestValue = 80;
 constexpr const char* kStateName = "state.json";
 
-// It says nothing of what is there.
-bool is_of_the_disk(const base::Error& error) {
-  return error.code() == base::Code::Operator || error.code() == base::Code::Retry;
-}
-
-std::optional<Json> read_json(base::FileSystem& files, const base::Path& path) {
-  try {
-    Json json = base::parse_json<Json>(files.read(path, kMaxRecord));
-    if (!json.is_object()) return std::nullopt;
-    return json;
-  } catch (const base::Error& error) {
-    if (is_of_the_disk(error)) throw;
-    return std::nullopt;
-  }
-}
-
 base::Path launches_path(const base::Path& run_directory) { return run_directory / "launches"; }
 
-// Nothing when absent or damaged.
+// Nothing when absent or damaged. name: of the file below its run directory.
 template <typename Record>
-std::optional<Record> read_record(base::FileSystem& files, const base::Path& path) {
-  const auto json = read_json(files, path);
-  return json ? read_fields<Record>(*json) : std::nullopt;
-}
-
-// What is wrong with a file that is there; empty: nothing.
-template <typename Record>
-std::string fault_of(base::FileSystem& files, const base::Path& path) {
+std::optional<Record> read_record(base::FileSystem& files, const base::Path& run_directory,
+                                  const std::string& name, std::string* fault) {
+  const auto damaged = [&](const std::string& what) -> std::optional<Record> {
+    if (fault != nullptr && fault->empty()) *fault = base::printable(name) + " is damaged: " + what;
+    return std::nullopt;
+  };
   Json json;
   try {
-    json = base::parse_json<Json>(files.read(path, kMaxRecord));
+    json = base::parse_json<Json>(files.read(run_directory / name, kMaxRecord));
   } catch (const base::Error& error) {
-    if (is_of_the_disk(error)) throw;
-    return "";  // not there, or no file
+    // A disk that fails says nothing of what is there.
+    if (error.code() == base::Code::Operator || error.code() == base::Code::Retry) throw;
+    return std::nullopt;
   }
-  if (!json.is_object()) return "it holds no JSON object";
+  if (!json.is_object()) return damaged("it holds no JSON object");
   const std::string field = damaged_field<Record>(json);
-  if (field.empty()) return "";
+  if (field.empty()) return read_fields<Record>(json);
   const std::string value = base::ascii_json_text(json.value(field, Json()));
-  return "its " + field + " is " + value.substr(0, kLongestValue);
+  return damaged("its " + field + " is " + value.substr(0, kLongestValue));
 }
 
 template <typename Record>
@@ -84,8 +67,9 @@ void write_state(base::FileSystem& files, const base::Path& run_directory,
   base::replace_file(files, run_directory / kStateName, text_of(state));
 }
 
-std::optional<RecordedState> read_state(base::FileSystem& files, const base::Path& run_directory) {
-  return read_record<RecordedState>(files, run_directory / kStateName);
+std::optional<RecordedState> read_state(base::FileSystem& files, const base::Path& run_directory,
+                                        std::string* fault) {
+  return read_record<RecordedState>(files, run_directory, kStateName, fault);
 }
 
 bool is_temporary_record(const std::string& name) {
@@ -104,8 +88,9 @@ void write_launch(base::FileSystem& files, const base::Path& run_directory, cons
 }
 
 std::optional<SubmissionRecord> read_submission(base::FileSystem& files,
-                                                const base::Path& run_directory) {
-  auto submission = read_record<SubmissionRecord>(files, run_directory / kSubmissionName);
+                                                const base::Path& run_directory,
+                                                std::string* fault) {
+  auto submission = read_record<SubmissionRecord>(files, run_directory, kSubmissionName, fault);
   if (!submission) return std::nullopt;
   for (const std::string& id : submission->after) {
     if (id.find('/') != std::string::npos) return std::nullopt;
@@ -113,42 +98,17 @@ std::optional<SubmissionRecord> read_submission(base::FileSystem& files,
   return submission;
 }
 
-std::vector<Launch> read_launches(base::FileSystem& files, const base::Path& run_directory) {
+std::vector<Launch> read_launches(base::FileSystem& files, const base::Path& run_directory,
+                                  std::string* fault) {
   std::vector<Launch> launches;
   for (const std::string& name : files.list(launches_path(run_directory))) {
     if (base::Path(name).extension() != ".json") continue;
-    const auto launch = read_record<Launch>(files, launches_path(run_directory) / name);
+    const auto launch = read_record<Launch>(files, run_directory, "launches/" + name, fault);
     if (launch && launch->number > 0) launches.push_back(*launch);
   }
   std::sort(launches.begin(), launches.end(),
             [](const Launch& a, const Launch& b) { return a.number < b.number; });
   return launches;
-}
-
-std::optional<std::string> damaged_record(base::FileSystem& files,
-                                          const base::Path& run_directory) {
-  const auto damaged = [](const std::string& name, const std::string& fault,
-                          const std::string& otherwise) {
-    return name + " is damaged: " + fault + "; mend it, or remove it, and " + otherwise;
-  };
-  if (const auto fault = fault_of<SubmissionRecord>(files, run_directory / kSubmissionName);
-      !fault.empty()) {
-    return damaged(kSubmissionName, fault, "the run is shown as one that was started by hand");
-  }
-  if (!read_submission(files, run_directory)) return std::nullopt;  // of other runs it alone counts
-  for (const std::string& name : files.list(launches_path(run_directory))) {
-    if (base::Path(name).extension() != ".json") continue;
-    const auto fault = fault_of<Launch>(files, launches_path(run_directory) / name);
-    const std::string shown = "launches/" + base::printable(name);
-    if (!fault.empty()) return damaged(shown, fault, "the run goes on without that launch");
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> damaged_state(base::FileSystem& files, const base::Path& run_directory) {
-  const std::string fault = fault_of<RecordedState>(files, run_directory / kStateName);
-  if (fault.empty()) return std::nullopt;
-  return kStateName + (" is damaged: " + fault) + "; launches and journals say what became of it";
 }
 
 base::Path launch_log_path(const base::Path& run_directory, int launch) {

@@ -47,21 +47,17 @@ void write_state(base::FileSystem& files, const base::Path& run_directory,
                  const RecordedState& state);
 
 // Nothing when absent, damaged or no regular file; these throw where the disk cannot be read.
+// fault: gets "state.json is damaged: …" where a file is there and damaged, unless it holds one.
 [[nodiscard]] std::optional<RecordedState> read_state(base::FileSystem& files,
-                                                      const base::Path& run_directory);
+                                                      const base::Path& run_directory,
+                                                      std::string* fault = nullptr);
 [[nodiscard]] std::optional<SubmissionRecord> read_submission(base::FileSystem& files,
-                                                              const base::Path& run_directory);
+                                                              const base::Path& run_directory,
+                                                              std::string* fault = nullptr);
 // In order of number; damaged files are left out.
 [[nodiscard]] std::vector<Launch> read_launches(base::FileSystem& files,
-                                                const base::Path& run_directory);
-
-// What is wrong with a submission or launch that is there and damaged, and what can be done;
-// nothing: none is. Without it a run would begin anew. These throw where the disk cannot be read.
-[[nodiscard]] std::optional<std::string> damaged_record(base::FileSystem& files,
-                                                        const base::Path& run_directory);
-// The same of the state, without which launches and journals say what became of the run.
-[[nodiscard]] std::optional<std::string> damaged_state(base::FileSystem& files,
-                                                       const base::Path& run_directory);
+                                                const base::Path& run_directory,
+                                                std::string* fault = nullptr);
 
 // Whether a file of this name is what one of these left when the controller was killed.
 [[nodiscard]] bool is_temporary_record(const std::string& name);

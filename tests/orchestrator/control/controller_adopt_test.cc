@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "orchestrator/control/run_reading.h"
 #include "orchestrator/runs/run_records.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 
@@ -102,18 +103,22 @@ TEST_F(AdoptTest, ARunWithADamagedRecordWaitsUntilItIsMended) {
     SCOPED_TRACE(std::string(row.file) + ": " + row.text);
     const std::string good = base::posix_file_system().read(path / row.file, 65536);
     tests::write_file(path / row.file, row.text);
-    EXPECT_EQ(
-        runs::damaged_record(base::posix_file_system(), path)
-            .value_or("")
-            .find(std::string(row.file) + " is damaged: " + row.said + "; mend it, or remove it"),
-        0u);
+    try {
+      (void)control::read_found(base::posix_file_system(), path);
+      ADD_FAILURE() << "read";
+    } catch (const base::Error& error) {
+      EXPECT_EQ(
+          std::string(error.what())
+              .find(std::string(row.file) + " is damaged: " + row.said + "; mend it, or remove it"),
+          0u)
+          << error.what();
+    }
     lose_the_store();
     ticks();
     pass(11);
     EXPECT_EQ(store_->run("r"), std::nullopt);
     tests::write_file(path / row.file, good);
   }
-  EXPECT_EQ(runs::damaged_record(base::posix_file_system(), path), std::nullopt);
   pass(11);
   EXPECT_EQ(state("r"), runs::RunState::Succeeded);
 }

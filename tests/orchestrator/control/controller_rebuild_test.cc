@@ -347,8 +347,9 @@ TEST_F(RebuildTest, DamagedRecordsAreAsGoodAsNone) {
   for (const char* text : {"", "{", "[]", R"({"state": "splendid"})", R"({"state": 7})",
                            R"({"state": "failed", "failures": "many"})"}) {
     tests::write_file(directory / "state.json", text);
-    EXPECT_EQ(runs::read_state(base::posix_file_system(), directory), std::nullopt) << text;
-    EXPECT_NE(runs::damaged_state(base::posix_file_system(), directory), std::nullopt) << text;
+    std::string fault;
+    EXPECT_EQ(runs::read_state(base::posix_file_system(), directory, &fault), std::nullopt) << text;
+    EXPECT_EQ(fault.find("state.json is damaged: it"), 0u) << fault;
     lose_the_store();
     ticks();
     EXPECT_EQ(state(id), runs::RunState::Stopped) << text;

@@ -44,22 +44,6 @@ TEST_F(ControllerTest, RunsARunToItsEnd) {
   EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 
-TEST_F(ControllerTest, WhatCannotBeReadBeforeItStartsSaysSo) {
-  submit();
-  const std::string id = submit();
-  const base::Path file = base::Path(run(id).directory) / "run.json";
-  std::filesystem::rename(file, file.string() + ".away");
-  std::filesystem::create_directory(file);
-  ticks(8);
-  EXPECT_EQ(state(id), runs::RunState::Queued);
-  EXPECT_THAT(run(id).reason, HasSubstr("waits for its directory, which cannot be read: "));
-  EXPECT_THAT(run(id).reason, HasSubstr("run.json"));
-  std::filesystem::remove(file);
-  std::filesystem::rename(file.string() + ".away", file);
-  ticks(8);
-  EXPECT_EQ(run(id).reason, "waits for a free slot (serve --parallel)");
-}
-
 TEST_F(ControllerTest, StartsNoMoreThanAllowedAndInOrder) {
   const std::string first = submit();
   const std::string second = submit();

@@ -292,7 +292,6 @@ void World::check_jobs() {
     const Job& job = *cluster_.jobs()[jobs_seen_];
     ++tally_.jobs;
     tell("job " + job.handle + " of " + job.directory.filename().string() + ", token " + job.token);
-    note_begun_unread(job.directory);
     if (job.after_the_end) violated(job.directory.string() + " had finished, and is started again");
     for (const auto& wish : wishes_) {
       if (wish->id.empty() || directory_of(*wish) != job.directory) continue;
@@ -311,18 +310,6 @@ void World::check_jobs() {
 
 // Who lost its store does not wait for ever for a directory that cannot be read, in which a job may
 // be at work.
-// A run that begins while the directory of a newer one of its key cannot be read may be over when
-// that one is found; then both are done.
-void World::note_begun_unread(const base::Path& directory) {
-  if (!alive() || !cannot_know_all()) return;
-  try {
-    const auto submission = runs::read_submission(jobs_mount_, directory);
-    if (submission && submission->idempotency_key)
-      begun_unread_.insert(*submission->idempotency_key);
-  } catch (const base::Error&) {  // it has none that could be read
-  }
-}
-
 bool World::cannot_know_all() {
   try {
     for (const std::string& name : jobs_mount_.list(kRuns)) {
@@ -409,7 +396,8 @@ void World::come_to_rest() {
 
 // Waits for a run that will not succeed by itself.
 bool World::waits_in_vain(const runs::Run& run) {
-  return run.state == runs::RunState::Queued && store_->launches(run.number).empty() &&
+  return run.state == runs::RunState::Queued && run.wanted == runs::Wanted::Run &&
+         store_->launches(run.number).empty() &&
          std::any_of(run.after.begin(), run.after.end(), [&](const std::string& id) {
            const auto other = store_->run(id);
            return !other ||
@@ -419,6 +407,12 @@ bool World::waits_in_vain(const runs::Run& run) {
 }
 
 bool World::at_rest() {
+  // What could not be read before the calm is read again one after the other.
+  for (const auto& wish : wishes_) {
+    if (wish->id.empty() || wish->removed || wish->unsure || wish->maybe_removed) continue;
+    if (!store_->run(wish->id) && jobs_mount_.exists(directory_of(*wish) / "run.json"))
+      return false;
+  }
   const std::vector<runs::Run> open = store_->unfinished_runs();
   return controller_->adoption().done && store_->unsettled_runs(1).empty() &&
          std::all_of(open.begin(), open.end(),
@@ -492,10 +486,8 @@ void World::check_keys() {
     if (!jobs_mount_.exists(kRuns / name / "run.json")) continue;
     const auto run = store_->run(name);
     if (run && run->state == runs::RunState::Cancelled) continue;
-    const std::string& key = *submission->idempotency_key;
-    const auto [known, fresh] = runs_of.emplace(key, name);
-    if (!fresh && begun_unread_.count(key) == 0)
-      violated("one key, and two runs: " + known->second + " and " + name + account());
+    const auto [known, fresh] = runs_of.emplace(*submission->idempotency_key, name);
+    if (!fresh) violated("one key, and two runs: " + known->second + " and " + name + account());
   }
 }
 

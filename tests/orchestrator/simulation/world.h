@@ -86,7 +86,6 @@ class World {
 
   // What holds at any time; and at the end, of each wish; and of the store against the journals.
   void check_jobs();
-  void note_begun_unread(const base::Path& directory);
   [[nodiscard]] bool cannot_know_all();
   [[nodiscard]] bool are_too_many(std::size_t jobs);
   void check_ends();
@@ -110,7 +109,6 @@ class World {
   std::unique_ptr<orchestrator::store::Store> store_;
   std::unique_ptr<orchestrator::control::Controller> controller_;
   int parallel_ = 1;
-  std::set<std::string> begun_unread_;  // keys of runs that began while another could not be read
   bool unread_ = false;  // launches were decided while a run's directory could not be read
   bool calm_ = false, asking_ = false;
   std::deque<std::function<void()>> beside_;
