@@ -71,22 +71,16 @@ void write_fields(const Record& record, nlohmann::ordered_json* json) {
   JsonWriter writer(*json);
   fields(writer, record);
 }
-// Nothing when it is damaged.
+// Nothing when it is damaged; `fault` then gets the field.
 template <typename Record>
-std::optional<Record> read_fields(const nlohmann::ordered_json& json) {
+std::optional<Record> read_fields(const nlohmann::ordered_json& json,
+                                  std::string* fault = nullptr) {
   Record record;
   JsonReader reader(json);
   fields(reader, record);
-  if (!reader.fault().empty()) return std::nullopt;
-  return record;
-}
-// The field that makes it damaged; empty: none does.
-template <typename Record>
-std::string damaged_field(const nlohmann::ordered_json& json) {
-  Record record;
-  JsonReader reader(json);
-  fields(reader, record);
-  return reader.fault();
+  if (reader.fault().empty()) return record;
+  if (fault != nullptr) *fault = reader.fault();
+  return std::nullopt;
 }
 
 }  // namespace regatta::orchestrator::runs

@@ -40,8 +40,8 @@ std::optional<Record> read_record(base::FileSystem& files, const base::Path& run
     return std::nullopt;
   }
   if (!json.is_object()) return damaged("it holds no JSON object");
-  const std::string field = damaged_field<Record>(json);
-  if (field.empty()) return read_fields<Record>(json);
+  std::string field;
+  if (auto record = read_fields<Record>(json, &field)) return record;
   const std::string value = base::ascii_json_text(json.value(field, Json()));
   return damaged("its " + field + " is " + value.substr(0, kLongestValue));
 }

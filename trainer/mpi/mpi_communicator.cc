@@ -123,7 +123,7 @@ class MpiCommunicator final : public ranks::Communicator {
             "a receive");
     });
   }
-  [[nodiscard]] std::string library() const override { return mpi_library_name(); }
+  [[nodiscard]] std::string library_version() const override { return mpi_library_name(); }
   void finish(device::Stream, ranks::Pending pending) override { progress_.wait(pending); }
   [[nodiscard]] double done_at(ranks::Pending pending) override {
     return progress_.done_at(pending);

@@ -124,7 +124,7 @@ class NcclCommunicator final : public ranks::Communicator {
     return times_.at(pending);
   }
   void abandon() noexcept override { session_.give_up(); }
-  [[nodiscard]] std::string library() const override {
+  [[nodiscard]] std::string library_version() const override {
     const int version = table_.version;
     return "NCCL " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) +
            "." + std::to_string(version % 100);

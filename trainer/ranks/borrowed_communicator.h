@@ -42,7 +42,7 @@ class BorrowedCommunicator : public Communicator {
   [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
     return owner_->open_channel();
   }
-  [[nodiscard]] std::string library() const override { return owner_->library(); }
+  [[nodiscard]] std::string library_version() const override { return owner_->library_version(); }
 
  private:
   Communicator* owner_;

@@ -61,7 +61,7 @@ class Communicator {
 
   // What moves the bytes, with its version: "NCCL 2.28.9"; for people, and to tell measurements
   // apart. Empty: not known.
-  [[nodiscard]] virtual std::string library() const { return ""; }
+  [[nodiscard]] virtual std::string library_version() const { return ""; }
 
   [[nodiscard]] std::int64_t part_size(std::int64_t size) const {
     const std::int64_t even = (size + parts() - 1) / parts();

@@ -58,7 +58,7 @@ class DelayedCommunicator final : public Communicator {
     return std::max(found->second.link_done, inner_->done_at(found->second.inner));
   }
   void abandon() noexcept override { inner_->abandon(); }
-  [[nodiscard]] std::string library() const override { return inner_->library(); }
+  [[nodiscard]] std::string library_version() const override { return inner_->library_version(); }
 
   [[nodiscard]] HostCollectives& host() override { return inner_->host(); }
   [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {

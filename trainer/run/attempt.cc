@@ -217,7 +217,7 @@ step::TrainLoopOptions AttemptRunner::loop_options() {
 // What the run starts with beside its plan: what it, or another one on the like, has found before.
 step::PlanSituation AttemptRunner::plan_situation() const {
   step::PlanSituation situation;
-  situation.communicator = communicator_.library();
+  situation.communicator = communicator_.library_version();
   situation.device = ranks::text_of_rank_0(context_.group.host(), device_.description());
   situation.first_step = start_.step;
   situation.standard = step::default_buckets(config_, table_, !device_.is_on_host());

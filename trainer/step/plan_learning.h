@@ -27,7 +27,7 @@
 namespace regatta::trainer::step {
 
 struct PlanSituation {
-  std::string communicator;                      // Communicator::library()
+  std::string communicator;                      // Communicator::library_version()
   std::string device;                            // of rank 0
   std::int64_t first_step = 0;                   // done already
   std::vector<topology::plan::Bucket> standard;  // without a plan
