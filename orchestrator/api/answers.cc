@@ -1,12 +1,57 @@
 #include "orchestrator/api/answers.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "base/text.h"
 
 namespace regatta::orchestrator::api {
+namespace {
 
 using Json = nlohmann::ordered_json;
+
+Response problem(int status, std::string_view code, const std::string& message, Json more) {
+  Json json{{"type", "about:blank"},
+            {"title", std::string(status_title(status))},
+            {"status", status},
+            {"detail", message},
+            {"code", std::string(code)}};
+  json.update(more);
+  Response response = json_response(status, json);
+  response.content_type = kProblemType;
+  return response;
+}
+
+}  // namespace
+
+std::string_view status_title(int status) {
+  static const std::map<int, std::string_view> kTitles{{200, "OK"},
+                                                       {201, "Created"},
+                                                       {202, "Accepted"},
+                                                       {304, "Not Modified"},
+                                                       {400, "Bad Request"},
+                                                       {401, "Unauthorized"},
+                                                       {403, "Forbidden"},
+                                                       {404, "Not Found"},
+                                                       {405, "Method Not Allowed"},
+                                                       {408, "Request Timeout"},
+                                                       {409, "Conflict"},
+                                                       {411, "Length Required"},
+                                                       {413, "Content Too Large"},
+                                                       {414, "URI Too Long"},
+                                                       {415, "Unsupported Media Type"},
+                                                       {417, "Expectation Failed"},
+                                                       {422, "Unprocessable Content"},
+                                                       {431, "Request Header Fields Too Large"},
+                                                       {500, "Internal Server Error"},
+                                                       {501, "Not Implemented"},
+                                                       {503, "Service Unavailable"},
+                                                       {505, "HTTP Version Not Supported"},
+                                                       {507, "Insufficient Storage"}};
+  const auto found = kTitles.find(status);
+  return found == kTitles.end() ? "Error" : found->second;
+}
 
 Response json_response(int status, const Json& json) {
   Response response;
@@ -17,7 +62,11 @@ Response json_response(int status, const Json& json) {
 }
 
 Response error_response(int status, std::string_view code, const std::string& message) {
-  return json_response(status, {{"error", {{"code", std::string(code)}, {"message", message}}}});
+  return problem(status, code, message, Json::object());
+}
+
+Response parameter_problem(const std::string& name, const std::string& message) {
+  return problem(400, "user", message, {{"parameter", base::printable(name.substr(0, 50))}});
 }
 
 Response wrong_method(const std::string& allowed) {

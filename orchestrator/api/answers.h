@@ -10,10 +10,18 @@
 namespace regatta::orchestrator::api {
 
 [[nodiscard]] Response json_response(int status, const nlohmann::ordered_json& json);
-// {"error": {"code", "message"}}
+
+// Problem details (RFC 9457): {"type": "about:blank", "title", "status", "detail", "code"}, and
+// "request_id" once it is sent (exchange.h). code: for programs; detail: one line for people.
 [[nodiscard]] Response error_response(int status, std::string_view code,
                                       const std::string& message);
+// 400, with the query parameter at fault in "parameter".
+[[nodiscard]] Response parameter_problem(const std::string& name, const std::string& message);
 // 405; allowed: "GET, POST"
 [[nodiscard]] Response wrong_method(const std::string& allowed);
+
+[[nodiscard]] std::string_view status_title(int status);
+
+inline constexpr const char* kProblemType = "application/problem+json";
 
 }  // namespace regatta::orchestrator::api

@@ -1,13 +1,6 @@
 #include "orchestrator/api/api.h"
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
-#include <cinttypes>
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -16,11 +9,15 @@
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/explain.h"
+#include "orchestrator/api/health.h"
 #include "orchestrator/api/node_json.h"
+#include "orchestrator/api/openapi.h"
 #include "orchestrator/api/page.h"
 #include "orchestrator/api/removal_api.h"
 #include "orchestrator/api/run_json.h"
+#include "orchestrator/api/run_list.h"
 #include "orchestrator/api/shown_config.h"
+#include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/control/journal_pulse.h"
 #include "orchestrator/control/reconcile.h"
 #include "orchestrator/control/run_lookup.h"
@@ -34,51 +31,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kBase = "/api/v1/";
-constexpr int kMostRuns = 1000;
-constexpr int kDefaultRuns = 100;
 constexpr int kMostStepRows = 2000;
 constexpr std::uint64_t kMostLogBytes = 256 * 1024;
 constexpr double kReadSeconds = 3;  // then 503: the run's file system does not answer
-
-// Thrown for a query that cannot be read: 400.
-struct BadQuery {
-  std::string message;
-};
-
-std::int64_t query_integer(const Request& request, const std::string& name, std::int64_t absent,
-                           std::int64_t low, std::int64_t high) {
-  const auto it = request.query.find(name);
-  if (it == request.query.end()) return absent;
-  const auto value = base::parse_integer(it->second);
-  if (!value || *value < low || *value > high) {
-    throw BadQuery{name + " is '" + base::printable(it->second.substr(0, 50)) +
-                   "'; use a whole number from " + std::to_string(low) + " to " +
-                   std::to_string(high)};
-  }
-  return *value;
-}
-
-// The place in the list of runs as a client gets it: nothing that it should read.
-std::string place_text(const store::ListPlace& place) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%016" PRIx64 "-%" PRIx64,
-                std::bit_cast<std::uint64_t>(place.created_utc),
-                static_cast<std::uint64_t>(place.number));
-  return text;
-}
-
-// Only what place_text() makes.
-std::optional<store::ListPlace> parse_place(const std::string& text) {
-  std::uint64_t bits = 0, number = 0;
-  if (text.size() < 18 || text.size() > 33 || text[16] != '-') return std::nullopt;
-  const char* const middle = text.data() + 16;
-  const char* const end = text.data() + text.size();
-  if (std::from_chars(text.data(), middle, bits, 16).ptr != middle) return std::nullopt;
-  if (std::from_chars(middle + 1, end, number, 16).ptr != end) return std::nullopt;
-  const store::ListPlace place{std::bit_cast<double>(bits), static_cast<std::int64_t>(number)};
-  if (place_text(place) != text || !std::isfinite(place.created_utc)) return std::nullopt;
-  return place;
-}
 
 // Whole UTF-8 sequences only, so that a character cut by the limit comes with the next call. Bytes
 // that are not UTF-8 at all are passed on (and replaced in the JSON).
@@ -111,26 +66,29 @@ Response Api::handle(const Request& request) {
         routes(), request,
         base::split(std::string_view(request.path).substr(std::string(kBase).size()), '/'));
     if (const auto* refused = std::get_if<Response>(&found)) return *refused;
-    const auto& match = std::get<RouteMatch>(found);
-    return (this->*match.route->handle)({request, match.names});
-  } catch (const BadQuery& error) {
-    return error_response(400, "user", error.message);
+    const auto& call = std::get<Call>(found);
+    return (this->*call.route.handle)(call);
   } catch (const base::Error& error) {
     const base::CodeMeaning meaning = base::meaning(error.code());
-    if (meaning.http_status >= 500) base::log(base::LogLevel::Error, error.what());
+    if (meaning.http_status >= 500) {
+      base::log(base::LogLevel::Error, std::string(error.what()) + " (request " + request.id + ")");
+    }
     return error_response(meaning.http_status, meaning.name, error.what());
   }
 }
 
 Response Api::version(const Call&) {
-  const control::Adoption adoption = controller_.adoption();
-  return json_response(
-      200, {{"version", REGATTA_VERSION},
-            {"scheduler", controller_.scheduler_name()},
-            {"runs_directory", controller_.runs_directory().string()},
-            {"adoption",
-             {{"done", adoption.done}, {"found", adoption.found}, {"read", adoption.read}}}});
+  return json_response(200, version_json(commit_, controller_.scheduler_name(),
+                                         controller_.runs_directory(), controller_.adoption()));
 }
+
+Response Api::health(const Call&) {
+  return json_response(200, health_json(controller_, clock_.utc_seconds()));
+}
+
+bool Api::is_ready() { return check_store(controller_).good; }
+
+Response Api::document(const Call&) { return json_response(200, openapi_document()); }
 
 runs::Run Api::find(const Call& call) {
   store::Snapshot store = controller_.store().snapshot();
@@ -138,9 +96,11 @@ runs::Run Api::find(const Call& call) {
 }
 
 Response Api::show(const Call& call) {
-  if (auto refused = refuse_secrets(call.request)) return *refused;
-  return answer_with(call.names.at(0),
-                     wants_secrets(call.request) ? Secrets::Shown : Secrets::Hidden);
+  const bool secrets = call.flag("secrets");
+  if (secrets) {
+    if (auto refused = refuse_secrets(call.request)) return *refused;
+  }
+  return answer_with(call.names.at(0), secrets ? Secrets::Shown : Secrets::Hidden);
 }
 
 Response Api::answer_with(const std::string& name, Secrets secrets) {
@@ -155,14 +115,16 @@ Response Api::answer_with(const std::string& name, Secrets secrets) {
 }
 
 Response Api::remove(const Call& call) {
-  return remove_run(controller_, call.request, call.names.at(0));
+  return remove_run(controller_, call.names.at(0), {call.flag("dry_run"), call.flag("pinned_too")});
 }
 Response Api::archive(const Call& call) {
-  return archive_run(controller_, call.request, call.names.at(0));
+  return archive_run(controller_, call.names.at(0),
+                     call.flag("dry_run") ? control::DryRun::Yes : control::DryRun::No);
 }
 
 Response Api::collect_checkpoints(const Call& call) {
-  return checkpoint_api_.collect(call.request, find(call));
+  using Gc = checkpoints::CheckpointTools::Gc;
+  return checkpoint_api_.collect(find(call), call.flag("dry_run") ? Gc::DryRun : Gc::Remove);
 }
 Response Api::show_checkpoint(const Call& call) {
   return checkpoint_api_.show(find(call), call.names.at(1));
@@ -261,45 +223,9 @@ std::optional<runs::Contact> Api::contact_of(const std::vector<runs::Launch>& la
   return controller_.contact(open ? launches.back().handle : "");
 }
 
-Response Api::list_runs(const Call& call) {
-  const Request& request = call.request;
-  store::RunFilter filter;
-  filter.limit = static_cast<int>(query_integer(request, "limit", kDefaultRuns, 1, kMostRuns));
-  const auto state = request.query.find("state");
-  if (state != request.query.end()) {
-    filter.state = runs::parse_run_state(state->second);
-    if (!filter.state) {
-      throw BadQuery{"state is '" + base::printable(state->second.substr(0, 50)) +
-                     "'; use one of " + base::join(runs::run_state_names(), ", ")};
-    }
-  }
-  const auto archived = request.query.find("archived");
-  if (archived != request.query.end()) {
-    const std::map<std::string, store::Archived> words{{"false", store::Archived::Hidden},
-                                                       {"true", store::Archived::Only},
-                                                       {"all", store::Archived::Also}};
-    const auto word = words.find(archived->second);
-    if (word == words.end()) {
-      throw BadQuery{"archived is '" + base::printable(archived->second.substr(0, 50)) +
-                     "'; use false, true or all"};
-    }
-    filter.archived = word->second;
-  }
-  const auto before = request.query.find("before");
-  if (before != request.query.end()) {
-    const auto place = parse_place(before->second);
-    if (!place) {
-      throw BadQuery{"before is '" + base::printable(before->second.substr(0, 50)) +
-                     "'; use the `next` of an answer"};
-    }
-    filter.after = *place;
-  }
-  const store::RunList list = controller_.store().snapshot().list(filter);
-  const double now = clock_.utc_seconds();
-  Json rows = Json::array();
-  for (const store::RunRow& row : list.rows) rows.push_back(row_json(row, now));
-  return json_response(200, {{"runs", std::move(rows)},
-                             {"next", list.next ? Json(place_text(*list.next)) : Json()}});
+Response Api::list(const Call& call) {
+  store::Snapshot store = controller_.store().snapshot();
+  return list_runs(store, call, clock_.utc_seconds());
 }
 
 Response Api::submit(const Call& call) {
@@ -308,11 +234,11 @@ Response Api::submit(const Call& call) {
   const auto header = request.headers.find("idempotency-key");
   if (header != request.headers.end()) key = header->second;
   std::vector<std::string> after;
-  const auto query = request.query.find("after");
-  if (query != request.query.end()) {
-    after = base::split(query->second, ',');
+  if (const auto ids = call.text("after")) {
+    after = base::split(*ids, ',');
     if (std::find(after.begin(), after.end(), "") != after.end()) {
-      throw BadQuery{"after has an empty id; use ids or names of runs with commas between them"};
+      return parameter_problem(
+          "after", "after has an empty id; use ids or names of runs with commas between them");
     }
   }
   const control::Controller::Accepted accepted = controller_.submit(request.body, key, after);
@@ -341,16 +267,13 @@ Response Api::resume(const Call& call) {
 }
 
 Response Api::metrics(const Call& call) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62U;
-  const std::int64_t since = query_integer(call.request, "since", 0, 0, kMost);
   store::Snapshot store = controller_.store().snapshot();
-  return json_response(
-      200, metrics_json(store, control::find_run(store, call.names.at(0)), since, kMostStepRows));
+  return json_response(200, metrics_json(store, control::find_run(store, call.names.at(0)),
+                                         call.integer("since"), kMostStepRows));
 }
 
 Response Api::logs(const Call& call) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62U;
-  const std::int64_t offset = query_integer(call.request, "offset", 0, 0, kMost);
+  const std::int64_t offset = call.integer("offset");
   base::Path directory;
   std::vector<runs::Launch> launches;
   {

@@ -10,23 +10,33 @@
 
 namespace regatta::orchestrator::api {
 
+struct ApiOptions {
+  base::Path page_directory{};  // serve_page()
+  CheckpointApiOptions checkpoints{};
+  slurm::NodeTable* nodes = nullptr;     // null where runs are processes of this machine
+  files::SharedFiles* shared = nullptr;  // null: files are touched in the caller's thread
+  std::string commit{};                  // that this program was built from; empty: not known
+};
+
 class Api {
  public:
-  // Everything outlives the API. page_directory: see serve_page(). nodes: null where runs are
-  // processes of this machine.
+  // Everything, the options' pointers included, outlives the API.
   Api(control::Controller& controller, base::FileSystem& files, base::Clock& clock,
-      base::Path page_directory, CheckpointApiOptions checkpoints = {},
-      slurm::NodeTable* nodes = nullptr, files::SharedFiles* shared = nullptr)
+      ApiOptions options)
       : controller_(controller),
         files_(files),
         clock_(clock),
-        checkpoint_api_(files, clock, std::move(checkpoints), shared),
-        page_directory_(std::move(page_directory)),
-        nodes_(nodes),
-        shared_(shared) {}
+        checkpoint_api_(files, clock, std::move(options.checkpoints), options.shared),
+        page_directory_(std::move(options.page_directory)),
+        nodes_(options.nodes),
+        shared_(options.shared),
+        commit_(std::move(options.commit)) {}
 
   // Thread-safe. Never throws base::Error: errors become their status and JSON.
   [[nodiscard]] Response handle(const Request& request);
+
+  // Whether the store answers.
+  [[nodiscard]] bool is_ready();
 
   // All that are served; handle() knows no other.
   [[nodiscard]] static std::span<const Route> routes();
@@ -34,8 +44,10 @@ class Api {
  private:
   // What the routes do.
   [[nodiscard]] Response version(const Call& call);
+  [[nodiscard]] Response health(const Call& call);
+  [[nodiscard]] Response document(const Call& call);
   [[nodiscard]] Response nodes(const Call& call);
-  [[nodiscard]] Response list_runs(const Call& call);
+  [[nodiscard]] Response list(const Call& call);
   [[nodiscard]] Response submit(const Call& call);
   [[nodiscard]] Response show(const Call& call);
   [[nodiscard]] Response remove(const Call& call);
@@ -69,6 +81,7 @@ class Api {
   base::Path page_directory_;
   slurm::NodeTable* nodes_;
   files::SharedFiles* shared_;
+  const std::string commit_;
 };
 
 }  // namespace regatta::orchestrator::api

@@ -61,14 +61,6 @@ checkpoints::ExportRequest read_export(const std::string& body) {
   return request;
 }
 
-// Nothing when it is neither true nor false.
-std::optional<bool> read_flag(const Request& request, const std::string& name) {
-  const auto it = request.query.find(name);
-  if (it == request.query.end() || it->second == "false" || it->second == "0") return false;
-  if (it->second == "true" || it->second == "1") return true;
-  return std::nullopt;
-}
-
 Response too_large(const checkpoints::CheckpointTools& tools, std::uint64_t bytes,
                    std::uint64_t limit, const std::string& command) {
   return error_response(413, "user",
@@ -139,20 +131,16 @@ Response CheckpointApi::unpin(const runs::Run& run, const std::string& name) con
   });
 }
 
-Response CheckpointApi::collect(const Request& request, const runs::Run& run) const {
-  const auto dry_run = read_flag(request, "dry_run");
-  return in_files(run, kWholeSeconds,
-                  [dry_run, limit = most_verified_bytes_,
-                   reading = reading_](checkpoints::CheckpointTools tools) {
-                    using Gc = checkpoints::CheckpointTools::Gc;
-                    if (!dry_run) {
-                      return error_response(400, "user", "dry_run is neither true nor false");
-                    }
-                    if (*dry_run) return json_response(200, tools.gc(Gc::DryRun));
-                    return read_whole(
-                        *reading, tools, limit, "gc", [&] { return tools.newest_bytes(); },
-                        [&] { return tools.gc(Gc::Remove); });
-                  });
+Response CheckpointApi::collect(const runs::Run& run, checkpoints::CheckpointTools::Gc mode) const {
+  return in_files(
+      run, kWholeSeconds,
+      [mode, limit = most_verified_bytes_, reading = reading_](checkpoints::CheckpointTools tools) {
+        using Gc = checkpoints::CheckpointTools::Gc;
+        if (mode == Gc::DryRun) return json_response(200, tools.gc(mode));
+        return read_whole(
+            *reading, tools, limit, "gc", [&] { return tools.newest_bytes(); },
+            [&] { return tools.gc(mode); });
+      });
 }
 
 // An export may outlive its checkpoint.

@@ -13,6 +13,7 @@
 #include "base/file_system.h"
 #include "orchestrator/api/http.h"
 #include "orchestrator/checkpoints/checkpoint_exports.h"
+#include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/runs/run.h"
 
 namespace regatta::orchestrator::files {
@@ -49,7 +50,7 @@ class CheckpointApi {
   [[nodiscard]] Response pin(const Request& request, const runs::Run& run,
                              const std::string& name) const;
   [[nodiscard]] Response unpin(const runs::Run& run, const std::string& name) const;
-  [[nodiscard]] Response collect(const Request& request, const runs::Run& run) const;
+  [[nodiscard]] Response collect(const runs::Run& run, checkpoints::CheckpointTools::Gc mode) const;
   [[nodiscard]] Response show_export(const runs::Run& run, const std::string& name) const;
   [[nodiscard]] Response begin_export(const Request& request, const runs::Run& run,
                                       const std::string& name) const;

@@ -11,6 +11,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "orchestrator/api/answers.h"
+#include "orchestrator/api/delivery.h"
 #include "orchestrator/api/exchange.h"
 
 namespace regatta::orchestrator::api {
@@ -314,7 +316,8 @@ void Connections::finish_request(Id id, Connection& connection) {
 void Connections::refuse(Connection& connection, const Response& response) {
   // Of a head that could not be read, the first word is all that is known.
   const bool head = connection.head.method == "HEAD" || connection.input.rfind("HEAD ", 0) == 0;
-  set_answer(connection, to_wire(response, head ? Body::LeftOut : Body::Sent));
+  const Response sent = with_request_id(response, request_id_of(connection.head));
+  set_answer(connection, to_wire(sent, head ? Body::LeftOut : Body::Sent));
 }
 
 void Connections::set_answer(Connection& connection, std::string wire) {
@@ -402,7 +405,7 @@ void Connections::sweep() {
     Connection& connection = connections_.at(id);
     const bool reading = connection.stage == Stage::Head || connection.stage == Stage::Body;
     if (reading && !connection.input.empty()) {
-      refuse(connection, refusal(408, "timeout", "the request did not arrive in time"));
+      refuse(connection, error_response(408, "timeout", "the request did not arrive in time"));
       handle(id, EPOLLOUT);
     } else {
       close(id);

@@ -10,6 +10,8 @@
 #include "base/ascii.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "orchestrator/api/answers.h"
+#include "orchestrator/api/delivery.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -125,9 +127,10 @@ class Exchange final : private httplib::Server {
 
 // The one answer that the library does not write.
 std::string failed(Body body) {
-  const std::string text = refusal(500, "developer", kFailed).body;
+  const std::string text = error_response(500, "developer", kFailed).body;
   return "HTTP/1.1 500 Internal Server Error\r\nCache-Control: no-store\r\n"
-         "X-Content-Type-Options: nosniff\r\nContent-Type: application/json\r\nContent-Length: " +
+         "X-Content-Type-Options: nosniff\r\nContent-Type: application/problem+json\r\n"
+         "Content-Length: " +
          std::to_string(text.size()) + "\r\nConnection: close\r\n\r\n" +
          (body == Body::Sent ? text : "");
 }
@@ -148,6 +151,19 @@ std::string run(std::string_view method, std::string_view target, std::string_vi
   return failed(sent);
 }
 
+Response asked(const Request& request, const std::function<Response(const Request&)>& handler) {
+  if (request.path.size() > kMaxPath) {
+    return error_response(414, "path_too_long", "the path is longer than 1024 bytes");
+  }
+  try {
+    return handler(request);
+  } catch (const std::exception& error) {
+    base::log(base::LogLevel::Error, request.method + " " + request.path + " (request " +
+                                         request.id + "): " + error.what());
+    return error_response(500, "developer", kFailed);
+  }
+}
+
 // The path as the library is to read it: "%u0041" is an "A" to it and to nobody else.
 std::string path_text(std::string_view target) {
   std::string text;
@@ -163,19 +179,13 @@ std::string path_text(std::string_view target) {
 std::string exchange(const RequestHead& head, std::string_view body, const Peer& peer,
                      const std::function<Response(const Request&)>& handler) {
   const auto answer = [&](const std::string& path, std::string whole) {
-    if (path.size() > kMaxPath) {
-      return refusal(414, "path_too_long", "the path is longer than 1024 bytes");
-    }
     Request request = without_path(head);
+    request.id = request_id_of(head);
     request.path = path;
     request.body = std::move(whole);
     request.peer = peer;
-    try {
-      return handler(request);
-    } catch (const std::exception& error) {
-      base::log(base::LogLevel::Error, request.method + " " + request.path + ": " + error.what());
-      return refusal(500, "developer", kFailed);
-    }
+    Response response = with_request_id(asked(request, handler), request.id);
+    return compressed(with_tag(std::move(response), request), request);
   };
   return run(head.method, path_text(head.target), body, answer);
 }

@@ -28,6 +28,7 @@ struct Request {
   std::string body;
   Peer peer = {};
   std::string repeated_query = {};  // the name of a query parameter that came twice; else empty
+  std::string id = {};              // delivery.h
 };
 
 struct Response {

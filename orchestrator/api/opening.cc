@@ -5,6 +5,7 @@
 
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/api.h"
+#include "orchestrator/api/health.h"
 #include "orchestrator/api/page.h"
 
 namespace regatta::orchestrator::api {
@@ -12,16 +13,24 @@ namespace {
 
 constexpr std::chrono::seconds kLongest(8);
 
+// 503 while the controller starts, and where its store does not answer.
+Response readiness(Api* api) {
+  const bool ready = api != nullptr && api->is_ready();
+  return json_response(ready ? 200 : 503, {{"ready", ready}});
+}
+
 }  // namespace
 
 Response Opening::answer(const Request& request) {
   std::unique_lock lock(mutex_);
+  if (request.method == "GET" && (request.path == "/healthz" || request.path == "/readyz")) {
+    Api* const ready = api_;
+    lock.unlock();
+    return request.path == "/healthz" ? json_response(200, {{"alive", true}}) : readiness(ready);
+  }
   if (api_ == nullptr && request.method == "GET") {
     if (request.path == "/api/v1/version" && request.query.empty()) {
-      return json_response(200, {{"version", REGATTA_VERSION},
-                                 {"scheduler", nullptr},
-                                 {"runs_directory", runs_directory_.string()},
-                                 {"adoption", {{"done", false}, {"found", 0}, {"read", 0}}}});
+      return json_response(200, version_json(commit_, std::nullopt, runs_directory_, {}));
     }
     if (request.path != "/api" && request.path.rfind("/api/", 0) != 0) {
       lock.unlock();

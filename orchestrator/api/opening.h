@@ -12,12 +12,15 @@ namespace regatta::orchestrator::api {
 
 class Api;
 
-// Thread-safe. Until open() the page and /version are served at once, the latter with `scheduler`
-// null; other requests wait for it, kLongestSeconds at most, and then get 503.
+// Thread-safe. Until open() the page, /healthz, /readyz (503) and /version are served at once, the
+// last with `scheduler` null; other requests wait for it, kLongestSeconds at most, and then get
+// 503.
 class Opening {
  public:
-  Opening(base::Path runs_directory, base::Path page_directory)
-      : runs_directory_(std::move(runs_directory)), page_directory_(std::move(page_directory)) {}
+  Opening(base::Path runs_directory, base::Path page_directory, std::string commit)
+      : runs_directory_(std::move(runs_directory)),
+        page_directory_(std::move(page_directory)),
+        commit_(std::move(commit)) {}
 
   [[nodiscard]] Response answer(const Request& request);
   void open(Api* api);  // which outlives all requests
@@ -25,6 +28,7 @@ class Opening {
 
  private:
   base::Path runs_directory_, page_directory_;
+  const std::string commit_;
   std::mutex mutex_;
   std::condition_variable changed_;
   Api* api_ = nullptr;

@@ -98,14 +98,9 @@ Response serve_page(const Request& request, const base::Path& directory) {
     }
     return response;
   }
-  const std::string tag = "\"" + found->digest + "\"";
-  response.headers["ETag"] = tag;
+  response.headers["ETag"] = "\"" + found->digest + "\"";
   response.headers["Cache-Control"] =
       has_hash(path) ? "public, max-age=31536000, immutable" : "no-cache";
-  if (header(request, "if-none-match").find(tag) != std::string::npos) {
-    response.status = 304;
-    return response;
-  }
   response.content_type = found->content_type;
   response.body = std::move(found->bytes);
   return response;

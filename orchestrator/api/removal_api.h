@@ -8,10 +8,10 @@
 
 namespace regatta::orchestrator::api {
 
-// Errors are thrown as base::Error, but for a query that is not true or false: 400.
-[[nodiscard]] Response remove_run(control::Controller& controller, const Request& request,
-                                  const std::string& run);
-[[nodiscard]] Response archive_run(control::Controller& controller, const Request& request,
-                                   const std::string& run);
+// Errors are thrown as base::Error.
+[[nodiscard]] Response remove_run(control::Controller& controller, const std::string& run,
+                                  const control::RemoveOptions& options);
+[[nodiscard]] Response archive_run(control::Controller& controller, const std::string& run,
+                                   control::DryRun dry_run);
 
 }  // namespace regatta::orchestrator::api

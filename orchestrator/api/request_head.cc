@@ -5,6 +5,7 @@
 
 #include "base/ascii.h"
 #include "base/text.h"
+#include "orchestrator/api/answers.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -13,7 +14,7 @@ constexpr std::size_t kMaxMethod = 32;
 constexpr std::size_t kMaxLengthDigits = 18;
 
 ReadHead bad(int status, std::string_view code, const std::string& message) {
-  return {std::nullopt, refusal(status, code, message)};
+  return {std::nullopt, error_response(status, code, message)};
 }
 ReadHead bad(const std::string& message) { return bad(400, "bad_request", message); }
 
@@ -30,34 +31,36 @@ std::optional<Response> read_request_line(std::string_view line, RequestHead* he
   const std::size_t first = line.find(' ');
   const std::size_t last = line.rfind(' ');
   if (first == std::string_view::npos || last == first) {
-    return refusal(400, "bad_request", "the request line is not 'METHOD /path HTTP/1.1'");
+    return error_response(400, "bad_request", "the request line is not 'METHOD /path HTTP/1.1'");
   }
   const std::string_view method = line.substr(0, first);
   const std::string_view target = line.substr(first + 1, last - first - 1);
   const std::string_view version = line.substr(last + 1);
   if (!is_http_token(method) || method.size() > kMaxMethod) {
-    return refusal(400, "bad_request", "the method is not a word");
+    return error_response(400, "bad_request", "the method is not a word");
   }
   if (version != "HTTP/1.1" && version != "HTTP/1.0") {
     return version.rfind("HTTP/", 0) == 0
-               ? refusal(505, "version_not_supported", "use HTTP/1.1")
-               : refusal(400, "bad_request", "the request line is not 'METHOD /path HTTP/1.1'");
+               ? error_response(505, "version_not_supported", "use HTTP/1.1")
+               : error_response(400, "bad_request",
+                                "the request line is not 'METHOD /path HTTP/1.1'");
   }
   if (method == "CONNECT" || method == "TRACE") {
-    Response response = refusal(405, "method_not_allowed",
-                                "this method is not served; use GET, HEAD, POST or DELETE");
+    Response response = error_response(405, "method_not_allowed",
+                                       "this method is not served; use GET, HEAD, POST or DELETE");
     response.headers["Allow"] = "GET, HEAD, POST, DELETE";
     return response;
   }
   static const std::vector<std::string_view> known{"GET",    "HEAD",  "POST",   "PUT",
                                                    "DELETE", "PATCH", "OPTIONS"};
   if (std::find(known.begin(), known.end(), method) == known.end()) {
-    return refusal(501, "not_implemented", "this method is unknown; use GET, HEAD, POST or DELETE");
+    return error_response(501, "not_implemented",
+                          "this method is unknown; use GET, HEAD, POST or DELETE");
   }
   const bool plain = std::all_of(target.begin(), target.end(),
                                  [](char c) { return c > 0x20 && c < 0x7F && c != '#'; });
   if (target.empty() || !plain || (target.front() != '/' && target != "*")) {
-    return refusal(400, "bad_request", "the target is not a path that begins with '/'");
+    return error_response(400, "bad_request", "the target is not a path that begins with '/'");
   }
   head->method = method;
   head->target = target;
@@ -67,25 +70,25 @@ std::optional<Response> read_request_line(std::string_view line, RequestHead* he
 // The headers that say where the body ends, and Host, of which two would be two answers.
 std::optional<Response> read_framing(RequestHead* head) {
   if (head->find("transfer-encoding") != nullptr) {
-    return refusal(411, "length_required", "send the body with Content-Length");
+    return error_response(411, "length_required", "send the body with Content-Length");
   }
   std::size_t hosts = 0;
   for (const Field& field : head->fields) {
     if (field.name == "host" && ++hosts > 1) {
-      return refusal(400, "bad_request", "there are two Host headers");
+      return error_response(400, "bad_request", "there are two Host headers");
     }
     if (field.name != "content-length") continue;
     if (head->content_length || field.value.empty() || field.value.size() > kMaxLengthDigits ||
         field.value.find_first_not_of("0123456789") != std::string::npos) {
-      return refusal(400, "bad_request", "Content-Length is not a number");
+      return error_response(400, "bad_request", "Content-Length is not a number");
     }
     head->content_length = std::stoull(field.value);
   }
   if (head->method == "POST" && !head->content_length) {
-    return refusal(411, "length_required", "send the body with Content-Length");
+    return error_response(411, "length_required", "send the body with Content-Length");
   }
   if (head->content_length.value_or(0) > kMaxBody) {
-    return refusal(413, "too_large", "the body is larger than 1 MiB");
+    return error_response(413, "too_large", "the body is larger than 1 MiB");
   }
   return std::nullopt;
 }
@@ -128,25 +131,16 @@ const std::string* RequestHead::find(std::string_view name) const {
   return nullptr;
 }
 
-Response refusal(int status, std::string_view code, const std::string& message) {
-  Response response;
-  response.status = status;
-  // Both are our own words: nothing in them needs escaping.
-  response.body =
-      R"({"error":{"code":")" + std::string(code) + R"(","message":")" + message + "\"}}\n";
-  response.headers["Cache-Control"] = "no-store";
-  return response;
-}
-
 Response too_busy() {
-  Response response = refusal(503, "busy", "too many requests are waiting; ask again in a second");
+  Response response =
+      error_response(503, "busy", "too many requests are waiting; ask again in a second");
   response.headers["Retry-After"] = "1";
   return response;
 }
 
 HeadScanner::State HeadScanner::refuse(int status, std::string_view code,
                                        const std::string& message) {
-  why_ = refusal(status, code, message);
+  why_ = error_response(status, code, message);
   return State::Refused;
 }
 

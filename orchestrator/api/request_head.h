@@ -33,8 +33,6 @@ struct RequestHead {
   [[nodiscard]] const std::string* find(std::string_view name) const;
 };
 
-// An answer that the server itself gives: code in words of its own, {"error": {"code", "message"}}.
-[[nodiscard]] Response refusal(int status, std::string_view code, const std::string& message);
 // 503: ask again in a second.
 [[nodiscard]] Response too_busy();
 

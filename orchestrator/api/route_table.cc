@@ -3,41 +3,142 @@
 #include "orchestrator/api/api.h"
 
 namespace regatta::orchestrator::api {
+namespace {
+
+using Kind = Parameter::Kind;
+using enum RequestBody;
+
+constexpr Parameter kDryRunOnly = {"dry_run", Kind::Flag, "only say what would be done", "false"};
+constexpr std::int64_t kMostCursor = std::int64_t{1} << 62U;
+
+constexpr Parameter kListQuery[] = {
+    {"state", Kind::Words, "only runs in one of these states", "",
+     "queued starting running stopping succeeded stopped failed cancelled"},
+    {"archived", Kind::Word, "no archived runs, only those, or all runs", "false",
+     "false true all"},
+    {"name", Kind::Text, "only runs whose name begins so"},
+    {"text", Kind::Text,
+     "only runs with this in their id, name or error; ASCII letters of any case"},
+    {"since", Kind::Moment, "only runs created from this moment on"},
+    {"until", Kind::Moment, "only runs created before this moment"},
+    {"sort", Kind::Word, "by what; what has not ended or not reached its target counts as largest",
+     "created", "created ended time_to_accuracy name"},
+    {"order", Kind::Word, "which way", "descending", "descending ascending"},
+    {"limit", Kind::Integer, "at most so many runs", "100", "", 1, 1000},
+    {"before", Kind::Text, "the `next` of an answer to the same query: the runs after its last"},
+    {"total", Kind::Flag, "also say how many runs there are on all pages", "false"},
+    {"full", Kind::Flag, "all that is known of each run but `slurm`, `warnings` and `config`",
+     "false"},
+};
+constexpr Parameter kSubmitQuery[] = {
+    {"after", Kind::Text,
+     "ids or names of at most 32 runs, with commas between them, that must have succeeded before"},
+};
+constexpr Parameter kShowQuery[] = {
+    {"secrets", Kind::Flag, "with the values of slurm.environment; over the socket only", "false"},
+};
+constexpr Parameter kRemoveQuery[] = {
+    kDryRunOnly,
+    {"pinned_too", Kind::Flag, "also a run with pinned checkpoints", "false"},
+};
+constexpr Parameter kDryRunQuery[] = {kDryRunOnly};
+constexpr Parameter kMetricsQuery[] = {
+    {"since", Kind::Integer, "the `cursor` of an answer: only what came after it", "0", "", 0,
+     kMostCursor},
+};
+constexpr Parameter kLogQuery[] = {
+    {"offset", Kind::Integer, "the `next` of an answer: from there on", "0", "", 0, kMostCursor},
+};
+
+constexpr RouteAnswer kVersionAnswers[] = {{200, "Version"}};
+constexpr RouteAnswer kDocumentAnswers[] = {{200, "OpenApi"}};
+constexpr RouteAnswer kHealthAnswers[] = {{200, "Health"}};
+constexpr RouteAnswer kNodesAnswers[] = {{200, "Nodes"}};
+constexpr RouteAnswer kListAnswers[] = {{200, "RunList"}};
+constexpr RouteAnswer kSubmitAnswers[] = {{201, "Run", "the new run"},
+                                          {200, "Run", "the run of an earlier, equal request"}};
+constexpr RouteAnswer kRunAnswers[] = {{200, "Run"}};
+constexpr RouteAnswer kWishAnswers[] = {{202, "Run", "it will be done"},
+                                        {200, "Run", "there was nothing to do"}};
+constexpr RouteAnswer kRemovalAnswers[] = {{200, "Removal"},
+                                           {202, "Removal", "`left` says what is left"}};
+constexpr RouteAnswer kArchivalAnswers[] = {{200, "Archival"}};
+constexpr RouteAnswer kMetricsAnswers[] = {{200, "Metrics"}};
+constexpr RouteAnswer kLogAnswers[] = {{200, "Log"}};
+constexpr RouteAnswer kExplainAnswers[] = {{200, "Explanation"}};
+constexpr RouteAnswer kPlanAnswers[] = {{200, "Plan"}};
+constexpr RouteAnswer kCheckpointsAnswers[] = {{200, "CheckpointList"}};
+constexpr RouteAnswer kCollectionAnswers[] = {{200, "Collection"}};
+constexpr RouteAnswer kDetailsAnswers[] = {{200, "CheckpointDetails"}};
+constexpr RouteAnswer kVerificationAnswers[] = {{200, "Verification"}};
+constexpr RouteAnswer kStoredAnswers[] = {{200, "StoredCheckpoint"}};
+constexpr RouteAnswer kExportAnswers[] = {{200, "Export"}};
+constexpr RouteAnswer kExportBegunAnswers[] = {{202, "Export"}};
+
+constexpr std::string_view kRunFile =
+    R"({"name": "demo", "data": {"path": "/data/wikipedia"}, "steps": 1000})";
+
+}  // namespace
 
 std::span<const Route> Api::routes() {
-  using enum RequestBody;
   static constexpr Route kRoutes[] = {
-      {"GET", "version", "", None, "version, scheduler and runs directory", &Api::version},
-      {"GET", "nodes", "", None, "the machines, and the runs on them", &Api::nodes},
-      {"GET", "runs", "archived before limit state", None, "runs, newest first", &Api::list_runs},
-      {"POST", "runs", "after", Needed, "submits a run file", &Api::submit},
-      {"GET", "runs/{id}", "secrets", None, "one run", &Api::show},
-      {"DELETE", "runs/{id}", "dry_run pinned_too", None, "removes a run that is over",
-       &Api::remove},
-      {"POST", "runs/{id}/archive", "dry_run", None, "keeps only the best checkpoints of a run",
-       &Api::archive},
-      {"POST", "runs/{id}/cancel", "", None, "ends a run after a checkpoint", &Api::cancel},
-      {"POST", "runs/{id}/resume", "", Optional, "lets a run that is over go on", &Api::resume},
-      {"GET", "runs/{id}/metrics", "since", None, "series of steps, evaluations and checkpoints",
-       &Api::metrics},
-      {"GET", "runs/{id}/logs", "offset", None, "the newest log of a run", &Api::logs},
-      {"GET", "runs/{id}/explain", "", None, "why a run is where it is", &Api::explain},
-      {"GET", "runs/{id}/plan", "", None, "the plan of a run", &Api::plan},
-      {"GET", "runs/{id}/checkpoints", "", None, "checkpoints of a run", &Api::checkpoints},
-      {"POST", "runs/{id}/checkpoints/gc", "dry_run", None,
-       "removes what the retention policy does not keep", &Api::collect_checkpoints},
-      {"GET", "runs/{id}/checkpoints/{name}", "", None, "one checkpoint, with its files",
-       &Api::show_checkpoint},
-      {"POST", "runs/{id}/checkpoints/{name}/verify", "", None, "reads every byte of a checkpoint",
-       &Api::verify_checkpoint},
-      {"POST", "runs/{id}/checkpoints/{name}/pin", "", Optional,
-       "pins a checkpoint, so that retention keeps it", &Api::pin_checkpoint},
-      {"POST", "runs/{id}/checkpoints/{name}/unpin", "", None,
-       "unpins a checkpoint; retention may delete it", &Api::unpin_checkpoint},
-      {"GET", "runs/{id}/checkpoints/{name}/export", "", None, "the status of an export",
-       &Api::show_export},
-      {"POST", "runs/{id}/checkpoints/{name}/export", "", Optional,
-       "begins to export a checkpoint for other tools", &Api::export_checkpoint},
+      {"GET", "version", "version, scheduler and runs directory", &Api::version, kVersionAnswers},
+      {"GET", "health", "what works and what does not", &Api::health, kHealthAnswers},
+      {"GET", "openapi.json", "this document", &Api::document, kDocumentAnswers},
+      {"GET", "nodes", "the machines, and the runs on them", &Api::nodes, kNodesAnswers},
+      {"GET", "runs", "a list of runs", &Api::list, kListAnswers, kListQuery},
+      {"POST", "runs", "submits a run file", &Api::submit, kSubmitAnswers, kSubmitQuery, Needed,
+       "RunFile", kRunFile},
+      {"GET", "runs/{id}", "one run", &Api::show, kRunAnswers, kShowQuery},
+      {"DELETE", "runs/{id}", "removes a run that is over", &Api::remove, kRemovalAnswers,
+       kRemoveQuery},
+      {"POST", "runs/{id}/archive", "keeps only the best checkpoints of a run", &Api::archive,
+       kArchivalAnswers, kDryRunQuery},
+      {"POST", "runs/{id}/cancel", "ends a run after a checkpoint", &Api::cancel, kWishAnswers},
+      {"POST",
+       "runs/{id}/resume",
+       "lets a run that is over go on",
+       &Api::resume,
+       kWishAnswers,
+       {},
+       Optional,
+       "Resumption",
+       R"({"slurm": {"time_limit": 120}})"},
+      {"GET", "runs/{id}/metrics", "series of steps, evaluations and checkpoints", &Api::metrics,
+       kMetricsAnswers, kMetricsQuery},
+      {"GET", "runs/{id}/logs", "the newest log of a run", &Api::logs, kLogAnswers, kLogQuery},
+      {"GET", "runs/{id}/explain", "why a run is where it is", &Api::explain, kExplainAnswers},
+      {"GET", "runs/{id}/plan", "the plan of a run", &Api::plan, kPlanAnswers},
+      {"GET", "runs/{id}/checkpoints", "checkpoints of a run", &Api::checkpoints,
+       kCheckpointsAnswers},
+      {"POST", "runs/{id}/checkpoints/gc", "removes what the retention policy does not keep",
+       &Api::collect_checkpoints, kCollectionAnswers, kDryRunQuery},
+      {"GET", "runs/{id}/checkpoints/{name}", "one checkpoint, with its files",
+       &Api::show_checkpoint, kDetailsAnswers},
+      {"POST", "runs/{id}/checkpoints/{name}/verify", "reads every byte of a checkpoint",
+       &Api::verify_checkpoint, kVerificationAnswers},
+      {"POST",
+       "runs/{id}/checkpoints/{name}/pin",
+       "pins a checkpoint, so that retention keeps it",
+       &Api::pin_checkpoint,
+       kStoredAnswers,
+       {},
+       Optional,
+       "Pin",
+       R"({"reason": "the best so far"})"},
+      {"POST", "runs/{id}/checkpoints/{name}/unpin", "unpins a checkpoint; retention may delete it",
+       &Api::unpin_checkpoint, kStoredAnswers},
+      {"GET", "runs/{id}/checkpoints/{name}/export", "the status of an export", &Api::show_export,
+       kExportAnswers},
+      {"POST",
+       "runs/{id}/checkpoints/{name}/export",
+       "begins to export a checkpoint for other tools",
+       &Api::export_checkpoint,
+       kExportBegunAnswers,
+       {},
+       Optional,
+       "ExportRequest",
+       R"({"for": "encoder"})"},
   };
   return kRoutes;
 }

@@ -1,14 +1,16 @@
 #include "orchestrator/api/routes.h"
 
 #include <algorithm>
+#include <ctime>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
 
 namespace regatta::orchestrator::api {
 namespace {
 
-constexpr std::size_t kMostShown = 50;  // bytes of a name that a message repeats
+constexpr std::size_t kMostShown = 50;  // bytes of a name or a value that a message repeats
 
 bool is_name(const std::string& part) { return part.front() == '{'; }
 
@@ -29,29 +31,129 @@ std::vector<std::string> names_in(std::string_view path, const std::vector<std::
   return names;
 }
 
-std::string shown(const std::string& name) {
-  return "'" + base::printable(name.substr(0, kMostShown)) + "'";
+std::string shown(const std::string& text) {
+  return "'" + base::printable(text.substr(0, kMostShown)) + "'";
+}
+
+std::vector<std::string> choices_of(const Parameter& parameter) {
+  return base::split(parameter.choices, ' ');
+}
+
+bool is_choice(const Parameter& parameter, const std::string& word) {
+  const std::vector<std::string> choices = choices_of(parameter);
+  return std::find(choices.begin(), choices.end(), word) != choices.end();
+}
+
+std::optional<bool> parse_flag(const std::string& text) {
+  if (text == "true" || text == "1") return true;
+  if (text == "false" || text == "0") return false;
+  return std::nullopt;
+}
+
+// What a value has to be; empty where it is that.
+std::string wanted_of(const Parameter& parameter, const std::string& value) {
+  switch (parameter.kind) {
+    case Parameter::Kind::Integer: {
+      const auto number = base::parse_integer(value);
+      if (number && *number >= parameter.low && *number <= parameter.high) return "";
+      return "a whole number from " + std::to_string(parameter.low) + " to " +
+             std::to_string(parameter.high);
+    }
+    case Parameter::Kind::Flag:
+      return parse_flag(value) ? "" : "true or false";
+    case Parameter::Kind::Word:
+      return is_choice(parameter, value) ? "" : "one of " + base::join(choices_of(parameter), ", ");
+    case Parameter::Kind::Words:
+      for (const std::string& word : base::split(value, ',')) {
+        if (!is_choice(parameter, word)) {
+          return "one or more of " + base::join(choices_of(parameter), ", ") +
+                 " with commas between them";
+        }
+      }
+      return "";
+    case Parameter::Kind::Moment:
+      return parse_moment(value) ? "" : "a moment in UTC such as 2026-11-27T10:30:00Z";
+    case Parameter::Kind::Text:
+      return "";
+  }
+  return "";
 }
 
 }  // namespace
 
-std::optional<Response> refuse_query(const Request& request,
-                                     const std::vector<std::string>& known) {
+std::optional<double> parse_moment(const std::string& text) {
+  for (const char* const form : {"%Y-%m-%d", "%Y-%m-%dT%H:%MZ", "%Y-%m-%dT%H:%M:%SZ"}) {
+    std::tm parts{};
+    const char* const end = ::strptime(text.c_str(), form, &parts);
+    if (end == nullptr || end != text.c_str() + text.size()) continue;
+    const std::tm before = parts;
+    const std::time_t moment = ::timegm(&parts);  // which makes March 2 of February 30
+    if (before.tm_mday != parts.tm_mday) return std::nullopt;
+    return static_cast<double>(moment);
+  }
+  return std::nullopt;
+}
+
+const Parameter& Call::parameter(std::string_view name) const {
+  const auto found =
+      std::find_if(route.query.begin(), route.query.end(),
+                   [&](const Parameter& parameter) { return parameter.name == name; });
+  base::check(found != route.query.end(), "a route reads only the parameters of its row");
+  return *found;
+}
+
+const std::string* Call::given(std::string_view name) const {
+  const auto found = request.query.find(std::string(name));
+  return found == request.query.end() ? nullptr : &found->second;
+}
+
+std::optional<std::string> Call::text(std::string_view name) const {
+  const Parameter& known = parameter(name);
+  if (const std::string* const value = given(name)) return *value;
+  if (known.absent.empty()) return std::nullopt;
+  return std::string(known.absent);
+}
+
+std::int64_t Call::integer(std::string_view name) const {
+  return base::parse_integer(text(name).value_or("")).value_or(0);
+}
+bool Call::flag(std::string_view name) const {
+  return parse_flag(text(name).value_or("")).value_or(false);
+}
+std::vector<std::string> Call::words(std::string_view name) const {
+  const auto value = text(name);
+  return value ? base::split(*value, ',') : std::vector<std::string>();
+}
+std::optional<double> Call::moment(std::string_view name) const {
+  const auto value = text(name);
+  return value ? parse_moment(*value) : std::nullopt;
+}
+
+std::optional<Response> refuse_query(const Request& request, Parameters known) {
   for (const auto& [name, value] : request.query) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    return error_response(
-        400, "user",
-        "unknown query parameter " + shown(name) +
-            (known.empty() ? "; this address takes none" : "; use " + base::join(known, ", ")));
+    const auto found = std::find_if(known.begin(), known.end(), [&](const Parameter& parameter) {
+      return parameter.name == name;
+    });
+    if (found == known.end()) {
+      std::vector<std::string> names;
+      for (const Parameter& parameter : known) names.emplace_back(parameter.name);
+      return parameter_problem(name, "unknown query parameter " + shown(name) +
+                                         (names.empty() ? "; this address takes none"
+                                                        : "; use " + base::join(names, ", ")));
+    }
+    const std::string wanted = wanted_of(*found, value);
+    if (!wanted.empty()) {
+      return parameter_problem(name, name + " is " + shown(value) + "; use " + wanted);
+    }
   }
   if (request.repeated_query.empty()) return std::nullopt;
-  return error_response(
-      400, "user",
+  return parameter_problem(
+      request.repeated_query,
       "query parameter " + shown(request.repeated_query) + " is repeated; send it once");
 }
 
-std::variant<RouteMatch, Response> find_route(std::span<const Route> routes, const Request& request,
-                                              const std::vector<std::string>& parts) {
+std::variant<Call, Response> find_route(std::span<const Route> routes, const Request& request,
+                                        const std::vector<std::string>& parts) {
   const auto first = std::find_if(routes.begin(), routes.end(),
                                   [&](const Route& route) { return fits(route.path, parts); });
   if (first == routes.end()) {
@@ -61,11 +163,8 @@ std::variant<RouteMatch, Response> find_route(std::span<const Route> routes, con
   for (const Route& route : routes) {
     if (route.path != first->path) continue;
     if (route.method == request.method) {
-      const auto refused =
-          refuse_query(request, route.query.empty() ? std::vector<std::string>()
-                                                    : base::split(route.query, ' '));
-      if (refused) return *refused;
-      return RouteMatch{&route, names_in(route.path, parts)};
+      if (const auto refused = refuse_query(request, route.query)) return *refused;
+      return Call{request, route, names_in(route.path, parts)};
     }
     methods.emplace_back(route.method);
   }

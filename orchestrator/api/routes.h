@@ -1,7 +1,8 @@
-// The addresses below /api/v1, in one table (Api::routes()) which serves requests and says what
-// each address takes.
+// The addresses below /api/v1, in one table (Api::routes()) which serves requests, checks their
+// queries, and is the API's document (openapi.h).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,37 +15,75 @@
 namespace regatta::orchestrator::api {
 
 class Api;
+struct Call;
 
-// A request that fits a route.
-struct Call {
-  const Request& request;
-  std::vector<std::string> names;  // the parts of its path that stand for {id} and {name}
+// A parameter of a query.
+struct Parameter {
+  // Words: one or more of the choices, with commas between them. Moment: ISO 8601 in UTC, a date or
+  // a date and a time.
+  enum class Kind { Integer, Flag, Word, Words, Text, Moment };
+  std::string_view name;
+  Kind kind = Kind::Text;
+  std::string_view what;           // one line, for the document
+  std::string_view absent = {};    // what stands for it where it is not given; empty: nothing
+  std::string_view choices = {};   // of words, separated by spaces
+  std::int64_t low = 0, high = 0;  // of an integer
 };
+using Parameters = std::span<const Parameter>;
 
 enum class RequestBody { None, Optional, Needed };
+// Who may send a request: whoever may use the API at all, or the owner over the socket alone.
+enum class Scope { Read, Write, Owner };
+
+// What a route answers when nothing is wrong. All else is a Problem (answers.h).
+struct RouteAnswer {
+  int status = 0;
+  std::string_view schema = {};  // its name among the schemas (schemas.h)
+  std::string_view when = {};    // one line
+};
 
 struct Route {
   std::string_view method;
-  std::string_view path;   // below /api/v1/; {…} is any one part
-  std::string_view query;  // names of its parameters, separated by spaces
-  RequestBody body;
-  std::string_view summary;  // one line, for the API's document
+  std::string_view path;  // below /api/v1/; {…} is any one part
+  std::string_view summary;
   Response (Api::*handle)(const Call&);
+  std::span<const RouteAnswer> answers;
+  Parameters query = {};
+  RequestBody body = RequestBody::None;
+  std::string_view body_schema = {};
+  std::string_view example = {};  // of a body, as JSON
 };
 
-struct RouteMatch {
-  const Route* route;
-  std::vector<std::string> names;
+// A request that fits a route, with a query that has been checked.
+struct Call {
+  const Request& request;
+  const Route& route;
+  std::vector<std::string> names;  // the parts of its path that stand for {id} and {name}
+
+  // Of the query, or what stands for them where they are not given. A parameter that the route does
+  // not have is a bug.
+  [[nodiscard]] std::int64_t integer(std::string_view name) const;
+  [[nodiscard]] bool flag(std::string_view name) const;
+  [[nodiscard]] std::optional<std::string> text(std::string_view name) const;
+  [[nodiscard]] std::vector<std::string> words(std::string_view name) const;
+  [[nodiscard]] std::optional<double> moment(std::string_view name) const;  // UTC seconds
+
+ private:
+  [[nodiscard]] const std::string* given(std::string_view name) const;
+  [[nodiscard]] const Parameter& parameter(std::string_view name) const;
 };
+
 // parts: of the path after "/api/v1/". Of two paths that fit, the first in the table counts. Else
 // the answer: 404 for no address, 405 with Allow for another method, 400 for a query parameter that
-// the route does not know or that came twice.
-[[nodiscard]] std::variant<RouteMatch, Response> find_route(std::span<const Route> routes,
-                                                            const Request& request,
-                                                            const std::vector<std::string>& parts);
+// the route does not know, that came twice, or whose value is none.
+[[nodiscard]] std::variant<Call, Response> find_route(std::span<const Route> routes,
+                                                      const Request& request,
+                                                      const std::vector<std::string>& parts);
 
-// 400 for a query parameter that is not among these, or that came twice.
-[[nodiscard]] std::optional<Response> refuse_query(const Request& request,
-                                                   const std::vector<std::string>& known);
+// 400 for a query parameter that is not among these, that came twice, or whose value is none.
+[[nodiscard]] std::optional<Response> refuse_query(const Request& request, Parameters known);
+
+// "2026-11-27", "2026-11-27T10:30Z" or "2026-11-27T10:30:15Z" as seconds since 1970.
+[[nodiscard]] std::optional<double> parse_moment(const std::string& text);
 
 }  // namespace regatta::orchestrator::api

@@ -8,6 +8,7 @@
 #include "base/ascii.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "orchestrator/api/answers.h"
 #include "orchestrator/api/exchange.h"
 #include "orchestrator/api/listeners.h"
 #include "orchestrator/files/work_lane.h"
@@ -91,28 +92,30 @@ class HttpServer::Implementation {
     const std::string* const origin = head.find("origin");
     if (peer.local_socket) {
       if (origin != nullptr) {
-        return refusal(403, "forbidden", "requests from pages do not come over the unix socket");
+        return error_response(403, "forbidden",
+                              "requests from pages do not come over the unix socket");
       }
     } else {
       const std::string host = value_of(head, "host");
       if (!host_is_allowed(host, options_.address)) {
-        return refusal(403, "forbidden",
-                       "this Host is not served here; use localhost or 127.0.0.1");
+        return error_response(403, "forbidden",
+                              "this Host is not served here; use localhost or 127.0.0.1");
       }
       if (origin != nullptr && !is_own(*origin, host)) {
-        return refusal(403, "forbidden", "requests from pages of other sites are not answered");
+        return error_response(403, "forbidden",
+                              "requests from pages of other sites are not answered");
       }
     }
     if (head.find("expect") != nullptr &&
         base::lower_case(value_of(head, "expect")) != "100-continue") {
-      return refusal(417, "expectation_failed", "this Expect is not served");
+      return error_response(417, "expectation_failed", "this Expect is not served");
     }
     if (head.method != "POST") return std::nullopt;
     if (head.find("content-encoding") != nullptr) {
-      return refusal(415, "unsupported_media_type", "send the body uncompressed");
+      return error_response(415, "unsupported_media_type", "send the body uncompressed");
     }
     if (base::lower_case(value_of(head, "content-type")).rfind("multipart/form-data", 0) == 0) {
-      return refusal(415, "unsupported_media_type", "send the run file itself as the body");
+      return error_response(415, "unsupported_media_type", "send the run file itself as the body");
     }
     return std::nullopt;
   }

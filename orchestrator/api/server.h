@@ -19,7 +19,7 @@ struct ServerOptions {
   base::Path socket = {};  // of a unix socket, made with mode 0600 and removed at the end; or empty
   ConnectionLimits limits = {};
   // Paths whose GET takes no time: they never wait for other requests.
-  std::set<std::string> quick = {"/api/v1/version"};
+  std::set<std::string> quick = {"/api/v1/version", "/healthz", "/readyz"};
 };
 
 // An HTTP/1.1 server on one address, on a unix socket, or on both. Before the handler sees a

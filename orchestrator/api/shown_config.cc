@@ -14,15 +14,7 @@ Json whole_config(const std::string& config) {
   return json.is_object() ? json : Json(nullptr);
 }
 
-bool wants_secrets(const Request& request) {
-  const auto asked = request.query.find("secrets");
-  return asked != request.query.end() && asked->second == "true";
-}
-
 std::optional<Response> refuse_secrets(const Request& request) {
-  const auto asked = request.query.find("secrets");
-  if (asked == request.query.end() || asked->second == "false") return std::nullopt;
-  if (asked->second != "true") return error_response(400, "user", "secrets is true or false");
   if (request.peer.local_socket) return std::nullopt;
   return error_response(403, "forbidden",
                         "values of slurm.environment are given over the controller's own socket "

@@ -15,10 +15,8 @@ namespace regatta::orchestrator::api {
 // With the values, for the owner.
 [[nodiscard]] nlohmann::ordered_json whole_config(const std::string& config);
 
-// The query `secrets` of a request for one run: true asks for the values. Over the controller's own
-// socket only, whose kernel says who asks; a token may be read over a shoulder or out of a browser.
-[[nodiscard]] bool wants_secrets(const Request& request);
-// 403 or 400 when they are asked for in another way.
+// 403 unless the request may have the values: over the controller's own socket only, whose kernel
+// says who asks; a token may be read over a shoulder or out of a browser.
 [[nodiscard]] std::optional<Response> refuse_secrets(const Request& request);
 
 }  // namespace regatta::orchestrator::api

@@ -89,12 +89,13 @@ std::string address_meant(const std::string& name) {
 
 Json parse_answer(const std::string& name, long status, const std::string& answer) {
   const Json json = base::parse_json<Json>(answer);
-  if (status >= 400 && json.is_object() && json.contains("error")) {
-    const Json& error = json["error"];
-    const std::string code = error.is_object() ? error.value("code", "developer") : "developer";
-    const std::string message = error.is_object() ? error.value("message", "") : "";
-    throw base::Error(code_named(code, status),
-                      message.empty() ? "the controller refused" : message);
+  const auto text = [&json](const char* key) {
+    const auto found = json.is_object() ? json.find(key) : json.end();
+    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  if (status >= 400 && !text("code").empty()) {  // problem details, as a controller has them
+    throw base::Error(code_named(text("code"), status),
+                      text("detail").empty() ? "the controller refused" : text("detail"));
   }
   if (status >= 400 || json.is_discarded()) {
     throw base::Error(base::Code::Retry, base::printable(name) + " answered with status " +

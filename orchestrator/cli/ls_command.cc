@@ -51,6 +51,7 @@ class List : public Command {
     const Client client = client_.connect();
     std::string path = "/runs?limit=" + std::to_string(limit_);
     if (all_ || archived_) path += std::string("&archived=") + (all_ ? "all" : "true");
+    if (client_.format == Format::Json) path += "&full=true";
     if (!state_.empty()) path += "&state=" + path_part(state_);
     const Json answer = client.get(path);
     if (client_.format == Format::Json) {

@@ -227,8 +227,16 @@ void prepare_process(const ServeOptions& options) {
   ::umask(0077);
 }
 
+api::CheckpointApiOptions checkpoint_options(const base::Path& trainer,
+                                             const site::ProgramEnvironment& environment) {
+  constexpr double kExportSeconds = 3600;
+  return {checkpoints::ExportSettings{trainer, kExportSeconds,
+                                      site::trainer_environment(environment.whole)}};
+}
+
 // Runs until SIGINT or SIGTERM; attempts go on after it.
-int serve(const ServeOptions& options, const site::ProgramEnvironment& environment) {
+int serve(const ServeOptions& options, const Program& program) {
+  const site::ProgramEnvironment& environment = program.environment;
   prepare_process(options);
   const std::vector<site::DefaultsFile> defaults =
       site::read_defaults(site::defaults_places(environment));
@@ -250,7 +258,7 @@ int serve(const ServeOptions& options, const site::ProgramEnvironment& environme
 
   std::unique_ptr<api::Access> access;
   std::unique_ptr<api::Api> api;
-  api::Opening opening(runs, options.page_directory);
+  api::Opening opening(runs, options.page_directory, program.commit);
   const auto handle = [&](const api::Request& request) {
     const auto refused = access->answer(request);
     return refused ? *refused : opening.answer(request);
@@ -278,11 +286,10 @@ int serve(const ServeOptions& options, const site::ProgramEnvironment& environme
   const bool on_slurm = runs::family_of(scheduler->name()) == "slurm";
   if (on_slurm) settings.defaults = filler(shared, environment);
   control::Controller controller(files, base::system_clock(), store, *scheduler, settings);
-  const checkpoints::ExportSettings exports{trainer, 3600,
-                                            site::trainer_environment(environment.whole)};
-  api = std::make_unique<api::Api>(controller, files, base::system_clock(), options.page_directory,
-                                   api::CheckpointApiOptions{exports},
-                                   scheduler->name() == "local" ? nullptr : &nodes, &shared);
+  api = std::make_unique<api::Api>(
+      controller, files, base::system_clock(),
+      api::ApiOptions{options.page_directory, checkpoint_options(trainer, environment),
+                      scheduler->name() == "local" ? nullptr : &nodes, &shared, program.commit});
   controller.start();
   opening.open(api.get());
   announce_ready(server->url(),
@@ -307,7 +314,7 @@ class Serve : public Command {
                  "run the controller: it starts runs and serves the API and the page",
                  {"serve", "serve --data /var/tmp/regatta --parallel 2",
                   "serve --scheduler slurm_cli --cluster dgx.yaml"}}),
-        environment_(program.environment) {}
+        program_(program) {}
 
   void add_options(OptionList& options) override {
     options.add("--address", &options_.address, "the loopback address to listen on");
@@ -343,10 +350,10 @@ class Serve : public Command {
                 "serve the page from here (development)");
     options.add("--allow-privileged", &options_.allow_privileged, "run even as root");
   }
-  int run() override { return serve(options_, environment_); }
+  int run() override { return serve(options_, program_); }
 
  private:
-  site::ProgramEnvironment environment_;
+  Program program_;
   ServeOptions options_;
 };
 

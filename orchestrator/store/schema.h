@@ -248,8 +248,15 @@ ALTER TABLE steps ADD COLUMN noise_scale_low REAL;
 ALTER TABLE steps ADD COLUMN noise_scale_high REAL;
 )sql";
 
+// Lists in other orders than by time, and searched for text.
+constexpr const char* kVersion10 = R"sql(
+CREATE INDEX runs_by_end ON runs(ifnull(ended_utc, 9e99), number);
+CREATE INDEX runs_by_accuracy ON runs(ifnull(time_to_accuracy, 9e99), number);
+CREATE INDEX runs_text ON runs(created_utc, number, archived, state, name, id, error);
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,
-                                     kVersion6, kVersion7, kVersion8, kVersion9};
-constexpr int kSchemaVersion = 9;
+                                     kVersion6, kVersion7, kVersion8, kVersion9, kVersion10};
+constexpr int kSchemaVersion = 10;
 
 }  // namespace regatta::orchestrator::store

@@ -1,6 +1,6 @@
 #include "orchestrator/store/store_reads.h"
 
-#include <map>
+#include <limits>
 #include <utility>
 
 #include "orchestrator/runs/record_fields.h"
@@ -12,9 +12,6 @@ namespace {
 
 const std::string kRunColumns =
     "SELECT " + selection(columns_of<runs::Run>(), "runs") + " FROM runs ";
-// Of a list: the configuration is the largest part of a row.
-const std::string kRowColumns =
-    "SELECT " + selection(columns_of<runs::Run>(), "runs", "config") + " FROM runs ";
 const std::string kLaunchColumns = selection(columns_of<runs::Launch>(), "launches");
 const std::string kAttemptColumns = selection(columns_of<runs::Attempt>(), "attempts");
 const std::string kNodeEvents = "SELECT " +
@@ -26,15 +23,6 @@ constexpr int kNeighbours = 16;
 constexpr int kNewestToSuggest = 100;
 
 }  // namespace
-
-void RunRow::take(runs::Attempt each) {
-  const auto newer = [&](const std::optional<runs::Attempt>& than) {
-    return !than ||
-           std::pair(each.number, each.execution) > std::pair(than->number, than->execution);
-  };
-  if (each.started && newer(begun)) begun = each;
-  if (newer(attempt)) attempt = std::move(each);
-}
 
 Snapshot::Snapshot(ReaderPool& pool) : held_(pool.take()) {
   pinned_ = &*held_;
@@ -61,61 +49,6 @@ std::optional<runs::Run> StoreReads::run(runs::RunNumber number) {
   ask.bind(runs::row_of(number));
   if (!ask.step()) return std::nullopt;
   return read_row<runs::Run>(ask);
-}
-
-RunList StoreReads::list(const RunFilter& filter) {
-  const ReaderPool::Lease reader = lease();
-  RunList list;
-  const std::string state = filter.state ? runs::name_of(*filter.state) : "";
-  const bool archived = filter.archived == Archived::Only;
-  Statement ask = reader->prepare(
-      kRowColumns + "WHERE " + (filter.state ? "state = ?4 AND " : "?4 = '' AND ") +
-      (filter.archived == Archived::Also ? "?5 >= 0 AND " : "archived = ?5 AND ") +
-      "(created_utc, number) < (?1, ?2) ORDER BY created_utc DESC, number DESC LIMIT ?3");
-  ask.bind(filter.after.created_utc, filter.after.number, filter.limit + 1, state, archived);
-  std::string numbers = "[";
-  std::map<std::int64_t, std::size_t> places;
-  while (ask.step()) {
-    if (list.rows.size() == static_cast<std::size_t>(filter.limit)) {  // one too many, on purpose
-      const runs::Run& last = list.rows.back().run;
-      list.next = ListPlace{last.created_utc, runs::row_of(last.number)};
-      break;
-    }
-    list.rows.push_back({read_row<runs::Run>(ask), 0, {}, {}, {}});
-    const std::int64_t number = runs::row_of(list.rows.back().run.number);
-    places[number] = list.rows.size() - 1;
-    numbers += (numbers.size() > 1 ? "," : "") + std::to_string(number);
-  }
-  numbers += "]";
-
-  Statement launches = reader->prepare(
-      "SELECT " + kLaunchColumns + ", page.value FROM json_each(?1) AS page CROSS JOIN launches " +
-      "ON launches.run = page.value AND launches.number = "
-      "(SELECT max(number) FROM launches WHERE run = page.value)");
-  launches.bind(numbers);
-  const int run_of_launch = end_of<runs::Launch>();
-  while (launches.step()) {
-    RunRow& row = list.rows[places.at(launches.integer(run_of_launch))];
-    row.launch = read_row<runs::Launch>(launches);
-  }
-
-  Statement attempts =
-      reader->prepare("SELECT " + kAttemptColumns +
-                      ", page.value, "
-                      "(SELECT count(*) FROM attempts WHERE run = page.value) "
-                      "FROM json_each(?1) AS page CROSS JOIN attempts ON attempts.row IN ("
-                      "(SELECT row FROM attempts WHERE run = page.value "
-                      "ORDER BY number DESC, execution DESC LIMIT 1), "
-                      "(SELECT row FROM attempts WHERE run = page.value AND started = 1 "
-                      "ORDER BY number DESC, execution DESC LIMIT 1))");
-  attempts.bind(numbers);
-  const int run_of_attempt = end_of<runs::Attempt>();
-  while (attempts.step()) {
-    RunRow& row = list.rows[places.at(attempts.integer(run_of_attempt))];
-    row.attempts = static_cast<int>(attempts.integer(run_of_attempt + 1));
-    row.take(read_row<runs::Attempt>(attempts));
-  }
-  return list;
 }
 
 std::vector<runs::Run> StoreReads::runs_named(const std::string& name) {

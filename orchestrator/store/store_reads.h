@@ -1,9 +1,9 @@
 // What is read of the store: runs, launches, attempts, series.
 #pragma once
 
-#include <limits>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "orchestrator/runs/run.h"
@@ -79,17 +79,29 @@ struct Timeline {
   bool operator==(const Timeline&) const = default;
 };
 
-// A place in the list of runs, newest first; the default is before the newest.
-struct ListPlace {
-  double created_utc = std::numeric_limits<double>::infinity();
-  std::int64_t number = 0;
-};
 enum class Archived { Hidden, Only, Also };
+// What has not ended, and what has not reached its target, has the largest of all values.
+enum class RunSort { Created, Ended, TimeToAccuracy, Name };
+enum class SortOrder { Descending, Ascending };
+// A place in a list of runs: that of one row of it. key: what it is sorted by, as a number or as a
+// name.
+struct ListPlace {
+  std::variant<double, std::string> key;
+  std::int64_t number = 0;
+
+  bool operator==(const ListPlace&) const = default;
+};
 struct RunFilter {
   int limit = 100;
-  std::optional<runs::RunState> state;
+  std::vector<runs::RunState> states;  // one of these; empty: any
   Archived archived = Archived::Hidden;
-  ListPlace after;
+  std::string name_prefix;
+  std::string text;  // in the id, the name or the error, whatever the case of its ASCII letters
+  std::optional<double> since_utc, until_utc;  // created from the first on, and before the second
+  RunSort sort = RunSort::Created;
+  SortOrder order = SortOrder::Descending;
+  std::optional<ListPlace> after;  // nothing: from the first one on
+  bool with_total = false;
 };
 // A run in a list: without its configuration and its warnings.
 struct RunRow {
@@ -104,7 +116,8 @@ struct RunRow {
 };
 struct RunList {
   std::vector<RunRow> rows;
-  std::optional<ListPlace> next;  // nothing: there are no more
+  std::optional<ListPlace> next;      // nothing: there are no more
+  std::optional<std::int64_t> total;  // of all pages, where it was asked for
 };
 struct OpenLaunch {
   std::string run;  // its id
@@ -112,13 +125,14 @@ struct OpenLaunch {
 };
 
 // Thread-safe as Store and Snapshot say. Errors are base::Error. Every query goes by an index, in
-// its order: what it costs does not depend on how many runs there are.
+// its order: what it costs does not depend on how many runs there are. (But for a search of text
+// and a total, which look at all that the rest of the filter leaves.)
 class StoreReads {
  public:
   // Runs.
   [[nodiscard]] std::optional<runs::Run> run(const std::string& id);
   [[nodiscard]] std::optional<runs::Run> run(runs::RunNumber number);
-  [[nodiscard]] RunList list(const RunFilter& filter);                       // newest first
+  [[nodiscard]] RunList list(const RunFilter& filter);
   [[nodiscard]] std::vector<runs::Run> runs_named(const std::string& name);  // the newest three
   // Ids and names that may be meant by `name`: the newest, and its neighbours in their order.
   [[nodiscard]] std::vector<std::string> ids_and_names_near(const std::string& name);

@@ -52,7 +52,7 @@ class Stack {
       : runs_(runs),
         store_(filled(folder_.path() / "state", runs)),
         controller_(base::posix_file_system(), clock_, store_, scheduler_, options()),
-        api_(controller_, base::posix_file_system(), clock_, folder_.path()) {}
+        api_(controller_, base::posix_file_system(), clock_, {folder_.path()}) {}
 
   [[nodiscard]] int runs() const { return runs_; }
   // The path of a run by its number.

@@ -153,7 +153,7 @@ def is_refused(serve, run, *parts):
     before = tree(serve.runs)
     status, text = serve.post(run)
     assert status in (413, 422), f"status {status}: {text[:300]!r}"
-    one_line(json.loads(text)["error"]["message"], *parts)
+    one_line(json.loads(text)["detail"], *parts)
     assert tree(serve.runs) == before, "something was left behind"
 
 
@@ -249,7 +249,7 @@ def is_too_large(serve):
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer may come before the end of the question
         status, text = serve.post(b"{" + b" " * (2 << 20) + b"}")
         assert status == 413, status
-        one_line(json.loads(text)["error"]["message"])
+        one_line(json.loads(text)["detail"])
 
 
 def named(name, function):

@@ -451,7 +451,7 @@ export class Fixture {
   #refuse(response, message) {
     const type = { "content-type": "application/json", "www-authenticate": "Bearer" };
     response.writeHead(401, { ...kSecurityHeaders, ...type });
-    response.end(JSON.stringify({ error: { code: "unauthorized", message } }));
+    response.end(JSON.stringify({ status: 401, code: "unauthorized", detail: message }));
   }
   async #session(request, response) {
     let body = "";
@@ -475,12 +475,12 @@ export class Fixture {
       return json({ runs: this.entries.map((entry) => row(entry.run)), next: null });
     }
     const entry = this.entry(id);
-    if (!entry) return json({ error: { code: "not_found", message: `no run ${id}` } }, 404);
+    if (!entry) return json({ status: 404, code: "not_found", detail: `no run ${id}` }, 404);
     const { run, metrics, log } = entry;
     if (method === "POST") {
-      if (part !== "cancel" && part !== "resume") return json({ error: { code: "user", message: "no" } }, 400);
+      if (part !== "cancel" && part !== "resume") return json({ status: 400, code: "user", detail: "no" }, 400);
       if (this.refusal) {
-        return json({ error: { code: "conflict", message: this.refusal } }, 409);
+        return json({ status: 409, code: "conflict", detail: this.refusal }, 409);
       }
       Object.assign(
         run,
@@ -505,8 +505,8 @@ export class Fixture {
       });
     }
     if (part === "plan") {
-      if (entry.damage) return json({ error: { code: "user", message: entry.damage } }, 400);
-      const missing = { error: { code: "not_found", message: `run ${id} has no plan` } };
+      if (entry.damage) return json({ status: 400, code: "user", detail: entry.damage }, 400);
+      const missing = { status: 404, code: "not_found", detail: `run ${id} has no plan` };
       return entry.plan ? json(entry.plan) : json(missing, 404);
     }
     if (part === "logs") {
@@ -532,7 +532,7 @@ export class Fixture {
         })),
       });
     }
-    return json({ error: { code: "not_found", message: "no such route" } }, 404);
+    return json({ status: 404, code: "not_found", detail: "no such route" }, 404);
   }
   #file(path, response) {
     const name = path === "/" ? "index.html" : path.slice(1);

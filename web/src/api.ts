@@ -246,7 +246,7 @@ async function request<T>(path: string, signal: AbortSignal, method: "GET" | "PO
     });
     if (!response.ok) {
       const body = await response.json().catch(() => null);
-      const message = String(body?.error?.message ?? `HTTP status ${response.status}`);
+      const message = String(body?.detail ?? `HTTP status ${response.status}`);
       // A proxy answers 502–504 for a controller that is away.
       if (response.status >= 502 && response.status <= 504) throw new Error(message);
       if (response.status === 401) session.refused(token);

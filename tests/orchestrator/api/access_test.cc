@@ -73,9 +73,9 @@ TEST_F(AccessTest, EveryPathOfTheApiNeedsACredential) {
   EXPECT_EQ(status(over_tcp("GET", "/api/v1/session")), 401);
   const auto answer = access_.answer(over_tcp("GET", "/api/v1/runs"));
   EXPECT_EQ(answer->headers.at("WWW-Authenticate"), "Bearer realm=\"regatta\"");
-  const Json error = Json::parse(answer->body).at("error");
+  const Json error = Json::parse(answer->body);
   EXPECT_EQ(error.at("code"), "unauthorized");
-  EXPECT_THAT(error.at("message").get<std::string>(), HasSubstr("regatta open"));
+  EXPECT_THAT(error.at("detail").get<std::string>(), HasSubstr("regatta open"));
 }
 
 TEST_F(AccessTest, ThePagesFilesAreForEverybody) {

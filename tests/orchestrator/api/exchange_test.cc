@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "orchestrator/api/delivery.h"
 #include "tests/orchestrator/api/raw_http.h"
 
 namespace regatta::orchestrator {
@@ -102,9 +103,14 @@ TEST(Exchange, HeadersReachTheHandlerAsSentAndTheLibraryNot) {
     EXPECT_EQ(seen.headers["remote_addr"], "1.2.3.4");
     EXPECT_EQ(seen.headers["range"], "bytes=0-99999");
     EXPECT_EQ(seen.body, method == "POST" ? "a body" : "");
-    EXPECT_EQ(api::flaw_of(wire, long_text, api::Body::Sent), "") << wire.substr(0, 600);
+    api::Request asked;
+    asked.id = seen.id;
+    asked.headers = seen.headers;
+    const api::Response delivered =
+        api::compressed(api::with_request_id(long_text, seen.id), asked);
+    EXPECT_EQ(api::flaw_of(wire, delivered, api::Body::Sent), "") << wire.substr(0, 600);
     EXPECT_THAT(wire, StartsWith("HTTP/1.1 200 OK\r\n")) << "no 100 before it, no 206";
-    EXPECT_THAT(wire, Not(HasSubstr("Content-Encoding")));
+    EXPECT_THAT(wire, HasSubstr("\r\nContent-Encoding: gzip\r\n"));
     EXPECT_THAT(wire, HasSubstr("\r\nConnection: close\r\n"));
   }
 }

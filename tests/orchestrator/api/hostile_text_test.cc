@@ -23,8 +23,8 @@ class HostileTextTest : public ControllerFixture {
  protected:
   HostileTextTest() : ControllerFixture(1) { connect(); }
   void connect() {
-    api_ =
-        std::make_unique<api::Api>(*controller_, base::posix_file_system(), clock_, base::Path());
+    api_ = std::make_unique<api::Api>(*controller_, base::posix_file_system(), clock_,
+                                      api::ApiOptions());
   }
   api::Response ask(const std::string& method, const std::string& path,
                     const std::string& body = "",

@@ -30,7 +30,7 @@ class RemovalTest : public CkptTest {
   }
   std::string run_address() const { return "/api/v1/runs/" + id_; }
   static std::string message(const RawAnswer& answer) {
-    return Json::parse(answer.body, nullptr, false)["error"]["message"];
+    return Json::parse(answer.body, nullptr, false)["detail"];
   }
   base::Output regatta(std::vector<std::string> arguments) {
     base::Command command;
@@ -71,8 +71,8 @@ TEST_F(RemovalTest, RefusesOverHttp) {
   for (const Bad& each : {
            Bad{"DELETE", run_address(), 409, "has pinned checkpoints: step-0000000020"},
            Bad{"DELETE", run_address() + "?dry_run=true", 409, "--pinned-too"},
-           Bad{"DELETE", run_address() + "?dry_run=perhaps", 400, "neither true nor false"},
-           Bad{"DELETE", run_address() + "?pinned_too=2", 400, "neither true nor false"},
+           Bad{"DELETE", run_address() + "?dry_run=perhaps", 400, "use true or false"},
+           Bad{"DELETE", run_address() + "?pinned_too=2", 400, "use true or false"},
            Bad{"DELETE", run_address() + "?force=true", 400, "use dry_run, pinned_too"},
            Bad{"DELETE", "/api/v1/runs/" + open, 409, "`regatta cancel " + open + "`"},
            Bad{"DELETE", "/api/v1/runs/nobody", 404, "no run 'nobody'"},
@@ -83,8 +83,8 @@ TEST_F(RemovalTest, RefusesOverHttp) {
            Bad{"POST", "/api/v1/runs/" + open + "/archive", 409, "is not over"},
            Bad{"POST", "/api/v1/runs/nobody/archive", 404, "no run"},
            Bad{"POST", run_address() + "/archive?keep=all", 400, "use dry_run"},
-           Bad{"POST", run_address() + "/archive?dry_run=x", 400, "neither true nor false"},
-           Bad{"GET", "/api/v1/runs?archived=some", 400, "use false, true or all"},
+           Bad{"POST", run_address() + "/archive?dry_run=x", 400, "use true or false"},
+           Bad{"GET", "/api/v1/runs?archived=some", 400, "one of false, true, all"},
        }) {
     const RawAnswer answer = send(each.method, each.target);
     EXPECT_EQ(answer.status, each.status) << each.method << " " << each.target << answer.body;

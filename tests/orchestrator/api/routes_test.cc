@@ -60,7 +60,7 @@ class RoutesTest : public ControllerFixture {
   }
 
   std::string id_;
-  Api api_{*controller_, base::posix_file_system(), clock_, folder_.path()};
+  Api api_{*controller_, base::posix_file_system(), clock_, {folder_.path()}};
 };
 
 TEST_F(RoutesTest, EveryRowAnswers) {
@@ -108,9 +108,10 @@ TEST(RouteTable, IsTheDocumentedOne) {
     const std::string name = std::string(route.method) + " " + std::string(route.path);
     EXPECT_TRUE(served.insert(name).second) << name << " stands there twice";
     ASSERT_EQ(page.count(name), 1U) << name << " is not in docs/api.md";
-    for (const std::string& parameter : base::split(route.query, ' ')) {
-      if (parameter.empty() || parameter == "secrets") continue;  // of the section on secrets
-      EXPECT_THAT(page.at(name), HasSubstr(parameter + "=")) << name;
+    for (const Parameter& parameter : route.query) {
+      if (parameter.name == "secrets") continue;  // of the section on secrets
+      EXPECT_THAT(page.at(name), HasSubstr(std::string(parameter.name) + "=")) << name;
+      EXPECT_FALSE(parameter.what.empty() || parameter.what.back() == '.') << parameter.name;
     }
     if (route.body == RequestBody::Needed || route.body == RequestBody::Optional) {
       EXPECT_THAT(page.at(name), HasSubstr("body")) << name;
@@ -128,9 +129,10 @@ TEST(RouteTable, IsTheOnlyPlaceThatReadsAPath) {
        std::filesystem::directory_iterator(REGATTA_SOURCE_DIR "/orchestrator/api")) {
     if (std::regex_search(text_of(file.path()), reads)) readers.insert(file.path().filename());
   }
-  // Beside the table: who may ask, what a controller that starts answers, and what is no API.
-  EXPECT_EQ(readers,
-            (std::set<std::string>{"access.cc", "api.cc", "opening.cc", "page.cc", "routes.cc"}));
+  // Beside the table: its document, who may ask, what a controller that starts answers, and what is
+  // no API.
+  EXPECT_EQ(readers, (std::set<std::string>{"access.cc", "api.cc", "openapi.cc", "opening.cc",
+                                            "page.cc", "routes.cc"}));
 }
 
 }  // namespace

@@ -225,7 +225,7 @@ TEST(Requests, PipelinedSecondIsNeverRead) {
 
 TEST(Requests, CutAtEveryByteAreTheSame) {
   const Held held({});
-  const std::string request = request_text("POST", "/a%20b?x=1", "X: y\r\n", "the body");
+  const std::string request = request_text("POST", "/a%20b?x=1", "X-Request-Id: t\r\n", "the body");
   const std::string whole = tests::receive_all(held.open(request));
   ASSERT_THAT(whole, HasSubstr("POST /a b the body"));
   for (std::size_t i = 1; i < request.size(); ++i) {
@@ -252,8 +252,9 @@ TEST_P(Refusals, HaveWordsOfTheirOwn) {
   EXPECT_EQ(tests::flaw_of(answer, false), "") << answer;
   const RawAnswer parsed = tests::parse_answer(answer);
   EXPECT_EQ(parsed.status, GetParam().status) << answer;
-  EXPECT_THAT(parsed.body, HasSubstr("{\"error\":{\"code\":\"" + std::string(GetParam().code) +
-                                     "\",\"message\":\""));
+  EXPECT_EQ(parsed.header("Content-Type"), "application/problem+json");
+  EXPECT_THAT(parsed.body, HasSubstr("\"code\":\"" + std::string(GetParam().code) + "\""));
+  EXPECT_THAT(parsed.body, HasSubstr("\"request_id\":\"" + parsed.header("X-Request-Id") + "\""));
 }
 const std::string kGet = "GET / HTTP/1.1\r\nHost: localhost\r\n";
 const std::string kPost = "POST / HTTP/1.1\r\nHost: localhost\r\n";

@@ -7,9 +7,12 @@ namespace regatta::orchestrator {
 CkptTest::CkptTest()
     : store_(folder_.path() / "state"),
       controller_(base::posix_file_system(), clock_, store_, scheduler_, options()),
-      api_(controller_, base::posix_file_system(), clock_, {},
-           api::CheckpointApiOptions{checkpoints::ExportSettings{
-               folder_.path() / "trainer", 3600, {{"PATH", "/usr/bin:/bin"}, {"ALLOWED", "yes"}}}}),
+      api_(controller_, base::posix_file_system(), clock_,
+           {{},
+            api::CheckpointApiOptions{
+                checkpoints::ExportSettings{folder_.path() / "trainer",
+                                            3600,
+                                            {{"PATH", "/usr/bin:/bin"}, {"ALLOWED", "yes"}}}}}),
       server_({"127.0.0.1", 0},
               [this](const api::Request& request) { return api_.handle(request); }) {
   server_.start();

@@ -102,17 +102,15 @@ TEST_F(CkptTest, LargeOnesAreForTheCommand) {
   const std::string name = write(7);
   write(6);
   api::CheckpointApi small(base::posix_file_system(), clock_, {{}, 100});
-  api::Request request;
-  request.method = "POST";
+  using Gc = checkpoints::CheckpointTools::Gc;
   const orchestrator::runs::Run run = controller_.find(id_);
   for (const std::string command : {"verify", "gc"}) {
     const api::Response response =
-        command == "gc" ? small.collect(request, run) : small.verify(run, name);
+        command == "gc" ? small.collect(run, Gc::Remove) : small.verify(run, name);
     EXPECT_EQ(response.status, 413);
     EXPECT_THAT(response.body, HasSubstr("regatta ckpt " + command + " --directory"));
   }
-  request.query["dry_run"] = "true";
-  EXPECT_EQ(small.collect(request, run).status, 200) << "a plan reads manifests only";
+  EXPECT_EQ(small.collect(run, Gc::DryRun).status, 200) << "a plan reads manifests only";
 }
 
 TEST_F(CkptTest, PinsUnpinsAndCollects) {

@@ -23,11 +23,11 @@ using Json = nlohmann::ordered_json;
 class NodesApiTest : public testing::Test {
  protected:
   Json nodes(slurm::NodeTable* table) {
-    api::Api api(controller_, base::posix_file_system(), clock_, folder_.path(), {}, table);
+    api::Api api(controller_, base::posix_file_system(), clock_, {folder_.path(), {}, table});
     return Json::parse(api.handle({"GET", "/api/v1/nodes", {}, {}, ""}).body);
   }
   int status(const std::string& method, const std::string& path) {
-    api::Api api(controller_, base::posix_file_system(), clock_, folder_.path());
+    api::Api api(controller_, base::posix_file_system(), clock_, {folder_.path()});
     return api.handle({method, path, {}, {}, ""}).status;
   }
   std::string submit() {
@@ -89,7 +89,7 @@ TEST_F(NodesApiTest, TellsTheTableAndThatSomebodyLooks) {
 
 TEST_F(NodesApiTest, WhoAsksIsSomebodyWhoLooks) {
   const std::string id = submit();
-  api::Api api(controller_, base::posix_file_system(), clock_, folder_.path());
+  api::Api api(controller_, base::posix_file_system(), clock_, {folder_.path()});
   scheduler_.slurm = runs::Contact{1.7e9, "no answer", {}};
   Json run = Json::parse(api.handle({"GET", "/api/v1/runs/" + id, {}, {}, ""}).body);
   EXPECT_EQ(run["slurm"]["trouble"], "no answer");

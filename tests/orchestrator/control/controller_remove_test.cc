@@ -365,7 +365,7 @@ TEST_F(RemoveTest, AnArchiveKeepsTheBestTheNewestAndPinnedOnes) {
     Names found;
     store::RunFilter filter;
     filter.archived = archived;
-    filter.state = state;
+    if (state) filter.states = {*state};
     for (const store::RunRow& row : store_->list(filter).rows) found.push_back(row.run.id);
     return found;
   };

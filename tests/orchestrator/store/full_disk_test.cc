@@ -43,8 +43,8 @@ class FullDisk : public testing::Test {
     options.runs_directory = folder_.path() / "runs";
     controller_ = std::make_unique<control::Controller>(base::posix_file_system(), clock_, *store_,
                                                         scheduler_, options);
-    api_ =
-        std::make_unique<api::Api>(*controller_, base::posix_file_system(), clock_, folder_.path());
+    api_ = std::make_unique<api::Api>(*controller_, base::posix_file_system(), clock_,
+                                      api::ApiOptions{folder_.path()});
   }
   void close() {
     api_.reset();

@@ -64,7 +64,7 @@ TEST(Store, ListsNewestFirstByState) {
   EXPECT_EQ(second.rows[0].run.id, "old");
   EXPECT_FALSE(second.next);
   store::RunFilter filter;
-  filter.state = runs::RunState::Queued;
+  filter.states = {runs::RunState::Queued};
   const auto queued = store.list(filter).rows;
   ASSERT_EQ(queued.size(), 1U);
   EXPECT_EQ(queued[0].run.id, "old");

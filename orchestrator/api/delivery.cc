@@ -1,0 +1,127 @@
+#include "orchestrator/api/delivery.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/ascii.h"
+#include "base/digest.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "orchestrator/api/answers.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostId = 64;
+constexpr int kIdBytes = 8;
+constexpr std::size_t kWorthCompressing = 1024;  // bytes
+constexpr int kLevel = 4;                        // of 9
+constexpr int kGzip = 15 + 16;                   // zlib's window, and a gzip header
+
+bool is_id(const std::string& text) {
+  return !text.empty() && text.size() <= kMostId &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  c == '-' || c == '_' || c == '.';
+         });
+}
+
+std::string header(const Request& request, const std::string& name) {
+  const auto found = request.headers.find(name);
+  return found == request.headers.end() ? std::string() : found->second;
+}
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// "gzip, deflate;q=0.5": whether gzip, or anything, is among them with a weight above zero.
+bool takes_gzip(const std::string& accepted) {
+  for (const std::string& each : base::split(base::lower_case(accepted), ',')) {
+    const std::size_t semicolon = each.find(';');
+    const std::string coding = trimmed(each.substr(0, semicolon));
+    if (coding != "gzip" && coding != "*") continue;
+    const std::string weight =
+        semicolon == std::string::npos ? "" : trimmed(each.substr(semicolon + 1));
+    const bool none =
+        weight.rfind("q=0", 0) == 0 && weight.find_first_not_of("0.", 2) == std::string::npos;
+    return !none;
+  }
+  return false;
+}
+
+bool is_text(const std::string& type) {
+  return type.rfind("text/", 0) == 0 || type.rfind("application/json", 0) == 0 ||
+         type == kProblemType || type == "image/svg+xml";
+}
+
+// Nothing where zlib has no memory.
+std::optional<std::string> gzip_of(const std::string& text) {
+  z_stream stream{};
+  if (::deflateInit2(&stream, kLevel, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+    return std::nullopt;
+  }
+  std::string out(::deflateBound(&stream, text.size()), '\0');
+  std::string in = text;  // zlib takes what it reads as changeable
+  stream.next_in = reinterpret_cast<Bytef*>(in.data());
+  stream.avail_in = static_cast<uInt>(in.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const int ended = ::deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  if (ended != Z_STREAM_END) return std::nullopt;
+  return out;
+}
+
+}  // namespace
+
+std::string request_id_of(const RequestHead& head) {
+  const std::string* const given = head.find("x-request-id");
+  return given != nullptr && is_id(*given) ? *given : base::random_hex(kIdBytes);
+}
+
+Response with_request_id(Response response, const std::string& id) {
+  response.headers["X-Request-Id"] = id;
+  if (response.content_type != kProblemType) return response;
+  Json problem = base::parse_json<Json>(response.body);
+  if (!problem.is_object()) return response;
+  problem["request_id"] = id;
+  response.body = base::json_text(problem) + "\n";
+  return response;
+}
+
+Response with_tag(Response response, const Request& request) {
+  if (request.method != "GET" || response.status != 200) return response;
+  if (response.headers.count("ETag") == 0) {
+    // Weak: whether compressed or not, it is the same answer.
+    response.headers["ETag"] = "W/\"" + base::digest_of(response.body) + "\"";
+  }
+  const std::string known = header(request, "if-none-match");
+  const std::string& tag = response.headers["ETag"];
+  const std::string opaque = tag.substr(tag.find('"'));
+  if (known.find(opaque) == std::string::npos && trimmed(known) != "*") return response;
+  response.status = 304;
+  response.body.clear();
+  return response;
+}
+
+Response compressed(Response response, const Request& request) {
+  if (response.body.size() <= kWorthCompressing || !is_text(response.content_type)) return response;
+  response.headers["Vary"] = "Accept-Encoding";
+  if (!takes_gzip(header(request, "accept-encoding"))) return response;
+  if (auto smaller = gzip_of(response.body)) {
+    response.body = std::move(*smaller);
+    response.headers["Content-Encoding"] = "gzip";
+  }
+  return response;
+}
+
+}  // namespace regatta::orchestrator::api

@@ -1,0 +1,72 @@
+#include "orchestrator/api/health.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/wording.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+HealthCheck check_scheduler(const control::Controller& controller, double now_utc) {
+  HealthCheck check{"scheduler", true, controller.scheduler_name()};
+  const auto contact = controller.contact("");
+  if (!contact) return check;  // runs are processes of this machine
+  check.good = contact->trouble.empty();
+  if (contact->answered_utc) {
+    check.detail += ", answered " +
+                    base::human_seconds(std::max(0.0, now_utc - *contact->answered_utc)) + " ago";
+  } else {
+    check.detail += ", has not answered yet";
+  }
+  if (!check.good) check.detail += ": " + contact->trouble;
+  return check;
+}
+
+HealthCheck check_adoption(const control::Controller& controller) {
+  const control::Adoption adoption = controller.adoption();
+  const std::string where = base::printable(controller.runs_directory().string());
+  if (adoption.done) return {"runs_directory", true, where};
+  return {"runs_directory", true,
+          where + ": " + std::to_string(adoption.read) + " of " + std::to_string(adoption.found) +
+              " unknown run directories taken in so far"};
+}
+
+}  // namespace
+
+Json version_json(const std::string& commit, const std::optional<std::string>& scheduler,
+                  const base::Path& runs_directory, const control::Adoption& adoption) {
+  return {
+      {"version", REGATTA_VERSION},
+      {"commit", commit.empty() ? Json() : Json(commit)},
+      {"scheduler", scheduler ? Json(*scheduler) : Json()},
+      {"runs_directory", runs_directory.string()},
+      {"adoption", {{"done", adoption.done}, {"found", adoption.found}, {"read", adoption.read}}}};
+}
+
+HealthCheck check_store(control::Controller& controller) {
+  try {
+    (void)controller.store().snapshot().has_runs_of(controller.scheduler_name());
+    return {"store", true, ""};
+  } catch (const base::Error& error) {
+    return {"store", false, error.what()};
+  }
+}
+
+Json health_json(control::Controller& controller, double now_utc) {
+  bool good = true;
+  Json checks = Json::array();
+  for (const HealthCheck& check : {check_store(controller), check_scheduler(controller, now_utc),
+                                   check_adoption(controller)}) {
+    good = good && check.good;
+    checks.push_back({{"name", check.name}, {"good", check.good}, {"detail", check.detail}});
+  }
+  return {{"status", good ? "ok" : "degraded"}, {"checks", std::move(checks)}};
+}
+
+}  // namespace regatta::orchestrator::api

@@ -1,0 +1,32 @@
+// Whether the controller and what it needs work.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "orchestrator/control/controller.h"
+
+namespace regatta::orchestrator::api {
+
+struct HealthCheck {
+  std::string name;
+  bool good = true;
+  std::string detail;  // what is wrong, or what is under way
+};
+
+// GET /version. commit: of the program; empty: not known. scheduler: nothing while the controller
+// starts.
+[[nodiscard]] nlohmann::ordered_json version_json(const std::string& commit,
+                                                  const std::optional<std::string>& scheduler,
+                                                  const base::Path& runs_directory,
+                                                  const control::Adoption& adoption);
+
+// The store's answer to a small question.
+[[nodiscard]] HealthCheck check_store(control::Controller& controller);
+
+// {"status": "ok" or "degraded", "checks": [{"name", "good", "detail"}…]} of the store, the
+// scheduler and the taking in of run directories. Asks nobody but the store.
+[[nodiscard]] nlohmann::ordered_json health_json(control::Controller& controller, double now_utc);
+
+}  // namespace regatta::orchestrator::api

@@ -1,0 +1,186 @@
+#include "orchestrator/api/openapi.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/ascii.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "orchestrator/api/answers.h"
+#include "orchestrator/api/api.h"
+#include "orchestrator/api/schemas.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json reference(std::string_view schema) {
+  return {{"$ref", "#/components/schemas/" + std::string(schema)}};
+}
+
+Json content(std::string_view type, std::string_view schema) {
+  return {{std::string(type), {{"schema", reference(schema)}}}};
+}
+
+Json schema_of(const Parameter& parameter) {
+  const std::string choices(parameter.choices);
+  Json schema;
+  switch (parameter.kind) {
+    case Parameter::Kind::Integer:
+      schema = {{"type", "integer"}, {"minimum", parameter.low}, {"maximum", parameter.high}};
+      if (!parameter.absent.empty()) {
+        schema["default"] = base::parse_integer(std::string(parameter.absent)).value_or(0);
+      }
+      return schema;
+    case Parameter::Kind::Flag:
+      return {{"type", "boolean"}, {"default", parameter.absent == "true"}};
+    case Parameter::Kind::Words:
+      return {{"type", "array"},
+              {"items", {{"type", "string"}, {"enum", base::split(choices, ' ')}}}};
+    case Parameter::Kind::Word:
+      schema = {{"type", "string"}, {"enum", base::split(choices, ' ')}};
+      break;
+    case Parameter::Kind::Moment:
+      schema = {{"type", "string"}, {"format", "date-time"}};
+      break;
+    case Parameter::Kind::Text:
+      schema = {{"type", "string"}};
+      break;
+  }
+  if (!parameter.absent.empty()) schema["default"] = std::string(parameter.absent);
+  return schema;
+}
+
+Json query_parameter(const Parameter& parameter) {
+  Json json{{"name", std::string(parameter.name)},
+            {"in", "query"},
+            {"required", false},
+            {"description", std::string(parameter.what)},
+            {"schema", schema_of(parameter)}};
+  if (parameter.kind == Parameter::Kind::Words) {  // "a,b"
+    json["style"] = "form";
+    json["explode"] = false;
+  }
+  return json;
+}
+
+Json path_parameters(std::string_view path) {
+  Json list = Json::array();
+  for (const std::string& part : base::split(path, '/')) {
+    if (part.empty() || part.front() != '{') continue;
+    const std::string name = part.substr(1, part.size() - 2);
+    list.push_back({{"name", name},
+                    {"in", "path"},
+                    {"required", true},
+                    {"description", name == "id" ? "of a run: its id, or its name where only one "
+                                                   "run has it"
+                                                 : "of a checkpoint, its step, or `latest`"},
+                    {"schema", {{"type", "string"}}}});
+  }
+  return list;
+}
+
+// "getRunsCheckpoints"
+std::string operation_of(const Route& route) {
+  std::string name = base::lower_case(route.method);
+  bool begins = true;
+  for (const char c : route.path) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (letter) name += begins && c >= 'a' ? static_cast<char>(c - 'a' + 'A') : c;
+    begins = !letter;
+  }
+  return name;
+}
+
+Json body_of(const Route& route) {
+  Json body{{"required", route.body == RequestBody::Needed},
+            {"content", content("application/json", route.body_schema)}};
+  Json& json = body["content"]["application/json"];
+  if (!route.example.empty()) json["example"] = base::parse_json<Json>(std::string(route.example));
+  if (route.body_schema == "RunFile") {
+    body["content"]["application/yaml"] = {{"schema", {{"type", "string"}}}};
+  }
+  return body;
+}
+
+Json answers_of(const Route& route) {
+  Json answers = Json::object();
+  for (const RouteAnswer& answer : route.answers) {
+    const std::string when(answer.when.empty() ? status_title(answer.status) : answer.when);
+    answers[std::to_string(answer.status)] = {
+        {"description", when}, {"content", content("application/json", answer.schema)}};
+  }
+  answers["default"] = {{"description", "what is wrong, and what to do"},
+                        {"content", content(kProblemType, "Problem")}};
+  return answers;
+}
+
+Json operation(const Route& route) {
+  Json json{{"operationId", operation_of(route)},
+            {"summary", std::string(route.summary)},
+            {"parameters", path_parameters(route.path)}};
+  for (const Parameter& parameter : route.query) {
+    json["parameters"].push_back(query_parameter(parameter));
+  }
+  if (route.method == "POST" && route.path == "runs") {
+    json["parameters"].push_back({{"name", "Idempotency-Key"},
+                                  {"in", "header"},
+                                  {"required", false},
+                                  {"description",
+                                   "an equal request with the same key answers the "
+                                   "same run again"},
+                                  {"schema", {{"type", "string"}}}});
+  }
+  if (route.body != RequestBody::None) json["requestBody"] = body_of(route);
+  json["responses"] = answers_of(route);
+  return json;
+}
+
+// What Access answers before there is an API.
+Json access_operation(const char* id, const char* summary, const char* body, const char* answer) {
+  static constexpr RouteAnswer kNone[] = {{0}};
+  Route route{"POST", "", summary, nullptr, kNone};
+  Json json{{"operationId", id}, {"summary", summary}, {"parameters", Json::array()}};
+  if (body != nullptr) {
+    json["requestBody"] = {{"required", true}, {"content", content("application/json", body)}};
+  }
+  route.answers = {};
+  json["responses"] = answers_of(route);
+  json["responses"]["201"] = {{"description", "Created"},
+                              {"content", content("application/json", answer)}};
+  return json;
+}
+
+}  // namespace
+
+Json openapi_document() {
+  Json paths = Json::object();
+  for (const Route& route : Api::routes()) {
+    paths["/" + std::string(route.path)][base::lower_case(route.method)] = operation(route);
+  }
+  paths["/tickets"]["post"] = access_operation(
+      "postTickets", "a one-time link to the page; over the socket only", nullptr, "Ticket");
+  paths["/session"]["post"] = access_operation(
+      "postSession", "exchanges a ticket for a session; needs no token", "TicketUse", "Session");
+  paths["/session"]["post"]["security"] = Json::array();
+  return {{"openapi", "3.1.0"},
+          {"info",
+           {{"title", "Regatta's controller"},
+            {"version", REGATTA_VERSION},
+            {"description", "Submits and watches training runs (docs/api.md)."},
+            {"license", {{"name", "Apache-2.0"}, {"identifier", "Apache-2.0"}}}}},
+          {"servers", {{{"url", "/api/v1"}}}},
+          {"security", {{{"token", Json::array()}}}},
+          {"paths", std::move(paths)},
+          {"components",
+           {{"securitySchemes",
+             {{"token",
+               {{"type", "http"},
+                {"scheme", "bearer"},
+                {"description", "over TCP; over the unix socket the kernel says who asks"}}}}},
+            {"schemas", schemas()}}}};
+}
+
+}  // namespace regatta::orchestrator::api

@@ -1,0 +1,177 @@
+#include "orchestrator/api/run_list.h"
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/wording.h"
+#include "orchestrator/api/answers.h"
+#include "orchestrator/api/run_json.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kSlimKeys = {"id",
+                                  "name",
+                                  "state",
+                                  "state_text",
+                                  "created_at",
+                                  "started_at",
+                                  "ended_at",
+                                  "scheduler",
+                                  "after",
+                                  "archived",
+                                  "error",
+                                  "attempts",
+                                  "step",
+                                  "steps",
+                                  "metric",
+                                  "value",
+                                  "target",
+                                  "target_times_baseline",
+                                  "target_reached",
+                                  "time_to_accuracy_seconds",
+                                  "training_seconds",
+                                  "since_submission_seconds",
+                                  "predicted_seconds_to_target",
+                                  "samples_per_second",
+                                  "loss"};
+
+template <typename Value>
+Value chosen(const Call& call, const char* name, const std::map<std::string, Value>& values) {
+  const auto found = values.find(call.text(name).value_or(""));
+  base::check(found != values.end(), "the choices of a parameter are those of its route");
+  return found->second;
+}
+
+store::RunFilter filter_of(const Call& call) {
+  store::RunFilter filter;
+  filter.limit = static_cast<int>(call.integer("limit"));
+  for (const std::string& state : call.words("state")) {
+    filter.states.push_back(runs::parse_run_state(state).value());
+  }
+  filter.archived = chosen<store::Archived>(call, "archived",
+                                            {{"false", store::Archived::Hidden},
+                                             {"true", store::Archived::Only},
+                                             {"all", store::Archived::Also}});
+  filter.name_prefix = call.text("name").value_or("");
+  filter.text = call.text("text").value_or("");
+  filter.since_utc = call.moment("since");
+  filter.until_utc = call.moment("until");
+  filter.sort = chosen<store::RunSort>(call, "sort",
+                                       {{"created", store::RunSort::Created},
+                                        {"ended", store::RunSort::Ended},
+                                        {"time_to_accuracy", store::RunSort::TimeToAccuracy},
+                                        {"name", store::RunSort::Name}});
+  filter.order = chosen<store::SortOrder>(
+      call, "order",
+      {{"descending", store::SortOrder::Descending}, {"ascending", store::SortOrder::Ascending}});
+  filter.with_total = call.flag("total");
+  return filter;
+}
+
+std::string hex_of(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) text += base::formatted("%02x", static_cast<unsigned char>(c));
+  return text;
+}
+
+// Of an even number of hexadecimal digits.
+std::optional<std::string> bytes_of(std::string_view hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 2 <= hex.size(); i += 2) {
+    unsigned value = 0;
+    const char* const end = hex.data() + i + 2;
+    if (std::from_chars(hex.data() + i, end, value, 16).ptr != end) return std::nullopt;
+    bytes += static_cast<char>(value);
+  }
+  return bytes;
+}
+
+std::optional<std::uint64_t> whole_hex(std::string_view text) {
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value, 16);
+  if (text.empty() || read.ptr != end || read.ec != std::errc()) return std::nullopt;
+  return value;
+}
+
+// "c" and "d": by what, and which way.
+std::string order_letters(const store::RunFilter& filter) {
+  constexpr std::string_view kSorts = "cetn";
+  return {kSorts[static_cast<std::size_t>(filter.sort)],
+          filter.order == store::SortOrder::Descending ? 'd' : 'a'};
+}
+
+}  // namespace
+
+std::string cursor_text(const store::RunFilter& filter, const store::ListPlace& place) {
+  const auto* const name = std::get_if<std::string>(&place.key);
+  const std::string key =
+      name != nullptr ? hex_of(*name)
+                      : base::formatted("%016" PRIx64,
+                                        std::bit_cast<std::uint64_t>(std::get<double>(place.key)));
+  return order_letters(filter) + key + "-" +
+         base::formatted("%" PRIx64, static_cast<std::uint64_t>(place.number));
+}
+
+std::optional<store::ListPlace> parse_cursor(const store::RunFilter& filter,
+                                             const std::string& text) {
+  const std::size_t dash = text.rfind('-');
+  if (dash == std::string::npos || dash < 2) return std::nullopt;
+  const std::string_view key = std::string_view(text).substr(2, dash - 2);
+  const auto number = whole_hex(std::string_view(text).substr(dash + 1));
+  if (!number) return std::nullopt;
+  store::ListPlace place;
+  place.number = static_cast<std::int64_t>(*number);
+  if (filter.sort == store::RunSort::Name) {
+    auto name = bytes_of(key);
+    if (!name) return std::nullopt;
+    place.key = std::move(*name);
+  } else {
+    const auto bits = whole_hex(key);
+    if (!bits || !std::isfinite(std::bit_cast<double>(*bits))) return std::nullopt;
+    place.key = std::bit_cast<double>(*bits);
+  }
+  if (cursor_text(filter, place) != text) return std::nullopt;
+  return place;
+}
+
+Json slim_row(const Json& row) {
+  Json slim;
+  for (const char* const key : kSlimKeys) slim[key] = row.at(key);
+  return slim;
+}
+
+Response list_runs(store::StoreReads& store, const Call& call, double now_utc) {
+  store::RunFilter filter = filter_of(call);
+  if (const auto cursor = call.text("before")) {
+    filter.after = parse_cursor(filter, *cursor);
+    if (!filter.after) {
+      return parameter_problem("before", "before is '" + base::printable(cursor->substr(0, 50)) +
+                                             "'; use the `next` of an answer to the same query");
+    }
+  }
+  const store::RunList list = store.list(filter);
+  const bool full = call.flag("full");
+  Json rows = Json::array();
+  for (const store::RunRow& row : list.rows) {
+    Json json = row_json(row, now_utc);
+    rows.push_back(full ? std::move(json) : slim_row(json));
+  }
+  Json answer{{"runs", std::move(rows)},
+              {"next", list.next ? Json(cursor_text(filter, *list.next)) : Json()}};
+  if (list.total) answer["total"] = *list.total;
+  return json_response(200, answer);
+}
+
+}  // namespace regatta::orchestrator::api

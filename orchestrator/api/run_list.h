@@ -1,0 +1,26 @@
+// GET /runs: its query, its rows and the cursor between its pages (docs/api.md).
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "orchestrator/api/routes.h"
+#include "orchestrator/store/store_reads.h"
+
+namespace regatta::orchestrator::api {
+
+// The answer, or 400 for a cursor that is not one of a list that is sorted so.
+[[nodiscard]] Response list_runs(store::StoreReads& store, const Call& call, double now_utc);
+
+// A place as clients get it: nothing that they should read. parse_cursor() takes what cursor_text()
+// makes of a place in a list sorted so, and nothing else.
+[[nodiscard]] std::string cursor_text(const store::RunFilter& filter,
+                                      const store::ListPlace& place);
+[[nodiscard]] std::optional<store::ListPlace> parse_cursor(const store::RunFilter& filter,
+                                                           const std::string& text);
+
+// What a list has of a run; `row`: run_json.h's.
+[[nodiscard]] nlohmann::ordered_json slim_row(const nlohmann::ordered_json& row);
+
+}  // namespace regatta::orchestrator::api

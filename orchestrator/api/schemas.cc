@@ -1,0 +1,367 @@
+#include "orchestrator/api/schemas.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "orchestrator/api/run_list.h"
+#include "orchestrator/runs/record_fields.h"
+#include "orchestrator/store/row_fields.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Properties = std::initializer_list<std::pair<const char*, Json>>;
+
+Json of_type(const char* type) { return {{"type", type}}; }
+Json integer() { return of_type("integer"); }
+Json number() { return of_type("number"); }
+Json text() { return of_type("string"); }
+Json flag() { return of_type("boolean"); }
+Json moment() { return {{"type", "string"}, {"format", "date-time"}}; }
+Json any_object() { return {{"type", "object"}, {"additionalProperties", true}}; }
+Json reference(const std::string& name) { return {{"$ref", "#/components/schemas/" + name}}; }
+Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
+Json one_of(const std::vector<std::string>& words) { return {{"type", "string"}, {"enum", words}}; }
+
+Json or_null(Json schema) {
+  if (!schema.contains("type") || schema.contains("enum")) {
+    return {{"anyOf", {std::move(schema), of_type("null")}}};
+  }
+  schema["type"] = {schema["type"], "null"};
+  return schema;
+}
+
+// An array of exactly these.
+Json tuple_of(std::initializer_list<Json> items) {
+  return {{"type", "array"},
+          {"prefixItems", std::vector<Json>(items)},
+          {"minItems", items.size()},
+          {"maxItems", items.size()}};
+}
+
+void add(Json* schema, const std::string& key, Json value) {
+  (*schema)["properties"][key] = std::move(value);
+  (*schema)["required"].push_back(key);
+}
+// Without a property, an object has none. All are there but for those of optionally().
+Json object(Properties properties) {
+  Json schema{{"type", "object"},
+              {"properties", Json::object()},
+              {"required", Json::array()},
+              {"additionalProperties", false}};
+  for (const auto& [key, value] : properties) add(&schema, key, value);
+  return schema;
+}
+Json optionally(Json schema, Properties properties) {
+  for (const auto& [key, value] : properties) schema["properties"][key] = value;
+  return schema;
+}
+Json with(Json schema, Properties properties) {
+  for (const auto& [key, value] : properties) add(&schema, key, value);
+  return schema;
+}
+
+// An archive that notes what AnswerWriter writes.
+class SchemaWriter {
+ public:
+  explicit SchemaWriter(Json& schema) : schema_(schema) {}
+
+  template <typename Value>
+  void operator()(const runs::RecordField& field, const Value& value) {
+    if (!field.key.empty()) add(&schema_, std::string(field.key), form(field, value));
+  }
+  template <typename Record>
+  void part(const Record&) {}
+
+ private:
+  static Json form(const runs::RecordField&, bool) { return flag(); }
+  static Json form(const runs::RecordField&, int) { return integer(); }
+  static Json form(const runs::RecordField&, std::int64_t) { return integer(); }
+  static Json form(const runs::RecordField& field, double) {
+    return or_null(field.is_moment ? moment() : number());
+  }
+  static Json form(const runs::RecordField& field, const std::optional<double>&) {
+    return or_null(field.is_moment ? moment() : number());
+  }
+  static Json form(const runs::RecordField&, const std::optional<int>&) {
+    return or_null(integer());
+  }
+  static Json form(const runs::RecordField&, const std::optional<std::int64_t>&) {
+    return or_null(integer());
+  }
+  static Json form(const runs::RecordField& field, const std::string&) {
+    return field.empty_is_null ? or_null(text()) : text();
+  }
+  static Json form(const runs::RecordField&, const std::vector<std::string>&) {
+    return list_of(text());
+  }
+  static Json form(const runs::RecordField&, runs::RunState) { return reference("RunState"); }
+  template <typename Value>
+  static Json form(const runs::RecordField&, const Value&) {
+    return {};
+  }
+
+  Json& schema_;
+};
+template <typename Record>
+Json record(Json schema = object({})) {
+  const Record absent{};
+  SchemaWriter writer(schema);
+  fields(writer, absent);
+  return schema;
+}
+
+// A run in a list that is asked for all; run_json.cc.
+Json full_row() {
+  Json schema = record<runs::RunSummary>(record<runs::Run>());
+  return with(
+      std::move(schema),
+      {{"state_text", text()},
+       {"attempts", integer()},
+       {"attempt", or_null(object({{"number", integer()},
+                                   {"execution", or_null(text())},
+                                   {"state", one_of({"starting", "running", "ended"})},
+                                   {"exit_code", or_null(integer())},
+                                   {"process", or_null(integer())},
+                                   {"reason", or_null(text())}}))},
+       {"target_reached", flag()},
+       {"since_submission_seconds", or_null(number())},
+       {"predicted_seconds_to_target", or_null(number())},
+       {"ranks", or_null(integer())},
+       {"ranks_per_node", or_null(integer())},
+       {"device", or_null(text())},
+       {"peak_flops", or_null(number())},
+       {"slowest",
+        or_null(with(record<runs::SlowestRank>(), {{"age_seconds", or_null(number())}}))},
+       {"checkpoint", or_null(object({{"step", integer()}, {"name", text()}, {"path", text()}}))}});
+}
+
+Json slim_of(const Json& full) {
+  Json schema = object({});
+  const Json row = slim_row(full["properties"]);
+  for (const auto& [key, value] : row.items()) add(&schema, key, value);
+  return schema;
+}
+
+void add_runs(Json* all) {
+  Json& json = *all;
+  json["RunState"] = one_of(runs::run_state_names());
+  json["RunRow"] = full_row();
+  json["SlimRun"] = slim_of(json["RunRow"]);
+  json["RunList"] = optionally(
+      object({{"runs", list_of({{"anyOf", {reference("SlimRun"), reference("RunRow")}}})},
+              {"next", or_null(text())}}),
+      {{"total", integer()}});
+  json["Slurm"] = object({{"answered_at", or_null(moment())},
+                          {"age_seconds", or_null(number())},
+                          {"trouble", or_null(text())},
+                          {"cancel_waits_since", or_null(moment())}});
+  // Of a run that was just submitted, nobody has asked yet.
+  json["Run"] = optionally(
+      with(full_row(), {{"warnings", list_of(text())}, {"config", or_null(any_object())}}),
+      {{"slurm", or_null(reference("Slurm"))}});
+  json["RunFile"] = {
+      {"type", "object"},
+      {"additionalProperties", true},
+      {"description", "A run file as JSON (docs/formats/run_file.md); its YAML is taken, too."}};
+  json["Resumption"] = optionally(object({}), {{"slurm", any_object()}});
+  const Json checkpoints = list_of(object(
+      {{"name", text()}, {"step", integer()}, {"bytes", integer()}, {"reasons", list_of(text())}}));
+  json["Removal"] = object({{"id", text()},
+                            {"dry_run", flag()},
+                            {"directory", text()},
+                            {"had_directory", flag()},
+                            {"bytes", integer()},
+                            {"freed", object({{"checkpoints", integer()},
+                                              {"exports", integer()},
+                                              {"logs", integer()},
+                                              {"journal", integer()},
+                                              {"other", integer()}})},
+                            {"files", integer()},
+                            {"pinned", list_of(text())},
+                            {"left", or_null(text())}});
+  json["Archival"] = object({{"id", text()},
+                             {"dry_run", flag()},
+                             {"archived", flag()},
+                             {"bytes", integer()},
+                             {"exports", integer()},
+                             {"removed", checkpoints},
+                             {"kept", checkpoints}});
+}
+
+void add_series(Json* all) {
+  const Json value = or_null(number());
+  Json timeline = record<store::Timeline>();
+  timeline =
+      with(std::move(timeline), {{"bucket_count", integer()},
+                                 {"buckets", list_of(tuple_of({integer(), value, value, value}))}});
+  (*all)["Metrics"] = object(
+      {{"cursor", integer()},
+       {"steps",
+        list_of(tuple_of({integer(), value, value, value, value, value, value, value, value}))},
+       {"evaluations", list_of(tuple_of({integer(), value, value, value}))},
+       {"checkpoints", list_of(tuple_of({integer(), value, text(), text()}))},
+       {"timeline", or_null(std::move(timeline))},
+       {"prediction", or_null(object({{"seconds", value}, {"low", value}, {"high", value}}))}});
+  (*all)["Log"] = object({{"text", text()}, {"next", integer()}, {"launch", integer()}});
+  (*all)["Plan"] = any_object();
+}
+
+void add_explanation(Json* all) {
+  Json waiting = record<runs::Wait>();
+  waiting = with(std::move(waiting), {{"sentence", text()}});
+  (*all)["Explanation"] = object(
+      {{"id", text()},
+       {"state", reference("RunState")},
+       {"summary", text()},
+       {"next", text()},
+       {"slurm", or_null(reference("Slurm"))},
+       {"waiting", or_null(std::move(waiting))},
+       {"failures_in_a_row", integer()},
+       {"launches",
+        list_of(with(record<runs::Launch>(), {{"job", or_null(text())}, {"what", text()}}))},
+       {"attempts",
+        list_of(with(record<runs::Attempt>(), {{"launch", or_null(integer())}, {"what", text()}}))},
+       {"avoided_nodes",
+        list_of(object({{"node", text()}, {"score", number()}, {"why", text()}}))}});
+}
+
+void add_checkpoints(Json* all) {
+  Json& json = *all;
+  const Json pinned = or_null(object({{"reason", text()}, {"at", moment()}}));
+  const Json stored = object({{"step", integer()},
+                              {"name", text()},
+                              {"path", text()},
+                              {"condition", text()},
+                              {"reason", text()},
+                              {"bytes", or_null(integer())},
+                              {"shards", or_null(integer())},
+                              {"metric", text()},
+                              {"value", or_null(number())},
+                              {"at", or_null(moment())},
+                              {"age_seconds", or_null(number())},
+                              {"pinned", pinned},
+                              {"goes", flag()},
+                              {"kept_because", list_of(text())}});
+  json["StoredCheckpoint"] = stored;
+  // What the journal says, what the directory says, or both.
+  Json listed = object({{"step", integer()},
+                        {"name", text()},
+                        {"path", text()},
+                        {"bytes", or_null(integer())},
+                        {"seconds", or_null(number())},
+                        {"status", text()},
+                        {"at", or_null(moment())}});
+  const Json recorded = record<store::CheckpointRow>();
+  for (const auto& [key, value] : recorded["properties"].items()) {
+    if (!listed["properties"].contains(key)) listed["properties"][key] = value;
+  }
+  for (const auto& [key, value] : stored["properties"].items()) {
+    if (!listed["properties"].contains(key)) listed["properties"][key] = value;
+  }
+  json["Checkpoint"] = listed;
+  json["CheckpointList"] = optionally(object({{"checkpoints", list_of(reference("Checkpoint"))}}),
+                                      {{"trouble", text()}});
+  json["CheckpointDetails"] =
+      with(stored, {{"manifest", or_null(any_object())},
+                    {"files", {{"type", "object"}, {"additionalProperties", any_object()}}}});
+  json["Verification"] = object({{"name", text()},
+                                 {"step", integer()},
+                                 {"good", flag()},
+                                 {"bytes", integer()},
+                                 {"seconds", number()},
+                                 {"message", text()}});
+  const Json decisions =
+      list_of(object({{"name", text()}, {"step", integer()}, {"reasons", list_of(text())}}));
+  json["Collection"] = object({{"dry_run", flag()},
+                               {"policy", object({{"keep_last", integer()},
+                                                  {"keep_best", integer()},
+                                                  {"keep_every", integer()},
+                                                  {"metric", text()},
+                                                  {"better", one_of({"highest", "lowest"})}})},
+                               {"removed", decisions},
+                               {"kept", decisions}});
+  json["Pin"] = optionally(object({}), {{"reason", {{"type", "string"}, {"maxLength", 500}}}});
+  json["ExportRequest"] =
+      optionally(object({}), {{"for", one_of({"pretraining", "encoder", "question-answering"})},
+                              {"with_optimizer", flag()}});
+  json["Export"] = object({{"name", text()},
+                           {"state", one_of({"running", "done", "failed"})},
+                           {"path", text()},
+                           {"files", list_of(object({{"name", text()}, {"bytes", integer()}}))},
+                           {"message", text()}});
+}
+
+void add_controller(Json* all) {
+  Json& json = *all;
+  json["Problem"] = optionally(object({{"type", text()},
+                                       {"title", text()},
+                                       {"status", integer()},
+                                       {"detail", text()},
+                                       {"code", text()},
+                                       {"request_id", text()}}),
+                               {{"parameter", text()}});
+  json["Version"] =
+      object({{"version", text()},
+              {"commit", or_null(text())},
+              {"scheduler", or_null(text())},
+              {"runs_directory", text()},
+              {"adoption", object({{"done", flag()}, {"found", integer()}, {"read", integer()}})}});
+  json["Health"] = object(
+      {{"status", one_of({"ok", "degraded"})},
+       {"checks", list_of(object({{"name", text()}, {"good", flag()}, {"detail", text()}}))}});
+  json["OpenApi"] = any_object();
+  json["Ticket"] = object({{"ticket", text()}, {"url", text()}, {"seconds", number()}});
+  json["TicketUse"] = object({{"ticket", text()}});
+  json["Session"] = object({{"token", text()}, {"idle_seconds", number()}, {"seconds", number()}});
+  const Json gpus = object(
+      {{"count", integer()}, {"types", {{"type", "object"}, {"additionalProperties", integer()}}}});
+  const Json node = object({{"name", text()},
+                            {"state", text()},
+                            {"slurm_state", text()},
+                            {"usable", flag()},
+                            {"reason", or_null(text())},
+                            {"action", text()},
+                            {"cpus", or_null(integer())},
+                            {"cpus_allocated", or_null(integer())},
+                            {"memory_bytes", or_null(number())},
+                            {"memory_free_bytes", or_null(number())},
+                            {"gpus", or_null(gpus)},
+                            {"gpus_allocated", or_null(integer())},
+                            {"features", list_of(text())},
+                            {"partitions", list_of(text())},
+                            {"runs", list_of(text())},
+                            {"suspicion", number()},
+                            {"suspicion_why", text()}});
+  json["Nodes"] = object({{"scheduler", text()},
+                          {"taken_at", or_null(moment())},
+                          {"age_seconds", or_null(number())},
+                          {"trouble", or_null(text())},
+                          {"reservations", list_of(object({{"name", text()},
+                                                           {"starts_at", moment()},
+                                                           {"ends_at", moment()},
+                                                           {"seconds", number()},
+                                                           {"nodes", text()},
+                                                           {"maintenance", flag()}}))},
+                          {"nodes", list_of(node)}});
+}
+
+}  // namespace
+
+Json schemas() {
+  Json all = Json::object();
+  add_controller(&all);
+  add_runs(&all);
+  add_series(&all);
+  add_explanation(&all);
+  add_checkpoints(&all);
+  return all;
+}
+
+}  // namespace regatta::orchestrator::api

@@ -1,0 +1,204 @@
+// The list of runs: filtered, sorted, a page at a time.
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "base/ascii.h"
+#include "orchestrator/runs/record_fields.h"
+#include "orchestrator/store/row_fields.h"
+#include "orchestrator/store/rows.h"
+#include "orchestrator/store/store_reads.h"
+
+namespace regatta::orchestrator::store {
+namespace {
+
+// The configuration is the largest part of a row.
+const std::string kRowColumns = selection(columns_of<runs::Run>(), "runs", "config");
+const std::string kLaunchColumns = selection(columns_of<runs::Launch>(), "launches");
+const std::string kAttemptColumns = selection(columns_of<runs::Attempt>(), "attempts");
+
+std::string key_column(RunSort sort) {
+  switch (sort) {
+    case RunSort::Created:
+      return "created_utc";
+    case RunSort::Ended:
+      return "ifnull(ended_utc, 9e99)";
+    case RunSort::TimeToAccuracy:
+      return "ifnull(time_to_accuracy, 9e99)";
+    case RunSort::Name:
+      return "name";
+  }
+  return "";
+}
+
+// A condition of SQL with the values for its places.
+class Condition {
+ public:
+  void add(const std::string& text) { text_ += (text_.empty() ? "" : " AND ") + text; }
+  // The place for a value: "?3".
+  std::string place(std::variant<std::int64_t, double, std::string> value) {
+    values_.push_back(std::move(value));
+    return "?" + std::to_string(values_.size());
+  }
+  [[nodiscard]] std::string where() const { return text_.empty() ? "" : " WHERE " + text_; }
+  void bind(Statement& statement) const {
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      std::visit([&](const auto& value) { statement.bind_at(static_cast<int>(i) + 1, value); },
+                 values_[i]);
+    }
+  }
+
+ private:
+  std::string text_;
+  std::vector<std::variant<std::int64_t, double, std::string>> values_;
+};
+
+void add_states(const std::vector<runs::RunState>& states, Condition* condition) {
+  if (states.empty()) return;
+  std::string places;
+  for (const runs::RunState state : states) {
+    places += (places.empty() ? "" : ", ") + condition->place(std::string(runs::name_of(state)));
+  }
+  condition->add(states.size() == 1 ? "state = " + places : "state IN (" + places + ")");
+}
+
+Condition condition_of(const RunFilter& filter) {
+  Condition condition;
+  add_states(filter.states, &condition);
+  if (filter.archived != Archived::Also) {
+    condition.add("archived = " +
+                  condition.place(std::int64_t{filter.archived == Archived::Only ? 1 : 0}));
+  }
+  if (!filter.name_prefix.empty()) {
+    condition.add("name >= " + condition.place(filter.name_prefix));
+    // No byte of UTF-8 is as large.
+    condition.add("name < " + condition.place(filter.name_prefix + "\xff"));
+  }
+  if (filter.since_utc) condition.add("created_utc >= " + condition.place(*filter.since_utc));
+  if (filter.until_utc) condition.add("created_utc < " + condition.place(*filter.until_utc));
+  if (!filter.text.empty()) {
+    const std::string place = condition.place(base::lower_case(filter.text));
+    condition.add("instr(lower(name || char(10) || id || char(10) || error), " + place + ") > 0");
+  }
+  return condition;
+}
+
+// Before the first row.
+ListPlace first_place(const RunFilter& filter) {
+  const bool down = filter.order == SortOrder::Descending;
+  if (filter.sort == RunSort::Name) return {std::string(down ? "\xff" : ""), 0};
+  const double end = std::numeric_limits<double>::infinity();
+  return {down ? end : -end, 0};
+}
+
+// The page, with one more row where there is another page.
+std::string page_of(const RunFilter& filter, Condition* condition) {
+  const bool down = filter.order == SortOrder::Descending;
+  const std::string key = key_column(filter.sort);
+  const ListPlace after = filter.after.value_or(first_place(filter));
+  const std::string place =
+      std::visit([&](const auto& value) { return condition->place(value); }, after.key);
+  condition->add("(" + key + ", number) " + (down ? "<" : ">") + " (" + place + ", " +
+                 condition->place(after.number) + ")");
+  const std::string direction = down ? " DESC" : "";
+  const std::string order = " ORDER BY " + key + direction + ", number" + direction;
+  const std::string limit = " LIMIT " + condition->place(std::int64_t{filter.limit} + 1);
+  if (filter.text.empty()) {
+    return "SELECT " + kRowColumns + " FROM runs" + condition->where() + order + limit;
+  }
+  // A search looks at many rows, which are large: it takes an index that has what it looks at.
+  return "SELECT " + kRowColumns + " FROM runs WHERE number IN (SELECT number FROM runs " +
+         (filter.sort == RunSort::Created ? "INDEXED BY runs_text" : "") + condition->where() +
+         order + limit + ")" + order;
+}
+
+ListPlace place_of(const runs::Run& run, RunSort sort) {
+  constexpr double kNotYet = 9e99;
+  const std::int64_t number = runs::row_of(run.number);
+  switch (sort) {
+    case RunSort::Created:
+      return {run.created_utc, number};
+    case RunSort::Ended:
+      return {run.ended_utc.value_or(kNotYet), number};
+    case RunSort::TimeToAccuracy:
+      return {run.summary.time_to_accuracy_seconds.value_or(kNotYet), number};
+    case RunSort::Name:
+      return {run.name, number};
+  }
+  return {};
+}
+
+// The newest launch and attempts of each row.
+void add_parts(Database& reader, RunList* list) {
+  std::string numbers = "[";
+  std::map<std::int64_t, std::size_t> places;
+  for (std::size_t i = 0; i < list->rows.size(); ++i) {
+    const std::int64_t number = runs::row_of(list->rows[i].run.number);
+    places[number] = i;
+    numbers += (i > 0 ? "," : "") + std::to_string(number);
+  }
+  numbers += "]";
+  Statement launches = reader.prepare(
+      "SELECT " + kLaunchColumns + ", page.value FROM json_each(?1) AS page CROSS JOIN launches " +
+      "ON launches.run = page.value AND launches.number = "
+      "(SELECT max(number) FROM launches WHERE run = page.value)");
+  launches.bind(numbers);
+  const int run_of_launch = end_of<runs::Launch>();
+  while (launches.step()) {
+    RunRow& row = list->rows[places.at(launches.integer(run_of_launch))];
+    row.launch = read_row<runs::Launch>(launches);
+  }
+  Statement attempts =
+      reader.prepare("SELECT " + kAttemptColumns +
+                     ", page.value, "
+                     "(SELECT count(*) FROM attempts WHERE run = page.value) "
+                     "FROM json_each(?1) AS page CROSS JOIN attempts ON attempts.row IN ("
+                     "(SELECT row FROM attempts WHERE run = page.value "
+                     "ORDER BY number DESC, execution DESC LIMIT 1), "
+                     "(SELECT row FROM attempts WHERE run = page.value AND started = 1 "
+                     "ORDER BY number DESC, execution DESC LIMIT 1))");
+  attempts.bind(numbers);
+  const int run_of_attempt = end_of<runs::Attempt>();
+  while (attempts.step()) {
+    RunRow& row = list->rows[places.at(attempts.integer(run_of_attempt))];
+    row.attempts = static_cast<int>(attempts.integer(run_of_attempt + 1));
+    row.take(read_row<runs::Attempt>(attempts));
+  }
+}
+
+}  // namespace
+
+void RunRow::take(runs::Attempt each) {
+  const auto newer = [&](const std::optional<runs::Attempt>& than) {
+    return !than ||
+           std::pair(each.number, each.execution) > std::pair(than->number, than->execution);
+  };
+  if (each.started && newer(begun)) begun = each;
+  if (newer(attempt)) attempt = std::move(each);
+}
+
+RunList StoreReads::list(const RunFilter& filter) {
+  const ReaderPool::Lease reader = lease();
+  RunList list;
+  Condition condition = condition_of(filter);
+  if (filter.with_total) {
+    Statement count = reader->prepare("SELECT count(*) FROM runs" + condition.where());
+    condition.bind(count);
+    if (count.step()) list.total = count.integer(0);
+  }
+  {
+    Statement ask = reader->prepare(page_of(filter, &condition));
+    condition.bind(ask);
+    while (ask.step()) {
+      if (list.rows.size() == static_cast<std::size_t>(filter.limit)) {  // one too many, on purpose
+        list.next = place_of(list.rows.back().run, filter.sort);
+        break;
+      }
+      list.rows.push_back({read_row<runs::Run>(ask), 0, {}, {}, {}});
+    }
+  }
+  add_parts(*reader, &list);
+  return list;
+}
+
+}  // namespace regatta::orchestrator::store

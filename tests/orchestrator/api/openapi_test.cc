@@ -1,0 +1,83 @@
+// The API's document: whole, consistent, and the one in docs/openapi.json. That answers are as it
+// says, tests/orchestrator/api/openapi_test.py looks at.
+#include "orchestrator/api/openapi.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "base/ascii.h"
+#include "orchestrator/api/api.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of every object below `json` with a key "$ref".
+void references(const Json& json, std::set<std::string>* found) {
+  if (!json.is_structured()) return;
+  if (json.is_object() && json.contains("$ref")) found->insert(json["$ref"].get<std::string>());
+  for (const auto& each : json) references(each, found);
+}
+
+TEST(OpenApi, IsTheOneInTheDocs) {
+  const std::string path = REGATTA_SOURCE_DIR "/docs/openapi.json";
+  const std::string text = openapi_document().dump(1) + "\n";
+  if (std::getenv("REGATTA_WRITE_GOLDEN") != nullptr) std::ofstream(path) << text;
+  std::ostringstream written;
+  written << std::ifstream(path).rdbuf();
+  EXPECT_EQ(Json::parse(text), Json::parse(written.str(), nullptr, false))
+      << path << "; if the new document is right, run with REGATTA_WRITE_GOLDEN=1";
+}
+
+TEST(OpenApi, HasEveryRouteOnceWithItsParametersAndAnswers) {
+  const Json document = openapi_document();
+  std::set<std::string> ids;
+  std::size_t operations = 0;
+  for (const auto& path : document["paths"]) {
+    for (const auto& operation : path) {
+      ++operations;
+      EXPECT_TRUE(ids.insert(operation["operationId"]).second) << operation["operationId"];
+      EXPECT_EQ(operation["responses"]["default"]["content"]["application/problem+json"]["schema"],
+                (Json{{"$ref", "#/components/schemas/Problem"}}));
+    }
+  }
+  EXPECT_EQ(operations, Api::routes().size() + 2) << "and what Access answers";
+  for (const Route& route : Api::routes()) {
+    const Json& operation =
+        document["paths"]["/" + std::string(route.path)][base::lower_case(route.method)];
+    std::set<std::string> named;
+    for (const Json& parameter : operation["parameters"]) named.insert(parameter["name"]);
+    for (const Parameter& parameter : route.query) {
+      EXPECT_EQ(named.count(std::string(parameter.name)), 1U) << route.path << parameter.name;
+    }
+    const std::regex variable("\\{([a-z]+)\\}");
+    const std::string path(route.path);
+    for (std::sregex_iterator it(path.begin(), path.end(), variable), end; it != end; ++it) {
+      EXPECT_EQ(named.count((*it)[1]), 1U) << path;
+    }
+    for (const RouteAnswer& answer : route.answers) {
+      EXPECT_EQ(operation["responses"].count(std::to_string(answer.status)), 1U) << path;
+    }
+    EXPECT_EQ(operation.contains("requestBody"), route.body != RequestBody::None) << path;
+  }
+}
+
+TEST(OpenApi, NamesEachSchemaThatItUsesAndUsesEachThatItNames) {
+  const Json document = openapi_document();
+  std::set<std::string> used;
+  references(document, &used);
+  std::set<std::string> named;
+  for (const auto& [name, schema] : document["components"]["schemas"].items()) {
+    named.insert("#/components/schemas/" + name);
+  }
+  EXPECT_EQ(used, named);
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator::api
