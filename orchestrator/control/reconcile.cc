@@ -24,8 +24,11 @@ struct End {
 
 End end_of(const Observation& seen) {
   End end;
-  // A process that wrote its end record and was then killed did end as the record says.
-  if (seen.process.exit_code) {
+  // A process that wrote its end record and was then killed did end as the record says. And what is
+  // finished stays so: slurmctld has taken the late end of a requeued job's first start for the end
+  // of its second, and shows that one's exit code.
+  const bool finished = seen.end && seen.end->exit_code == static_cast<int>(ExitCode::Finished);
+  if (seen.process.exit_code && !finished) {
     end.code = seen.process.exit_code;
   } else if (seen.end) {
     end.code = seen.end->exit_code;
