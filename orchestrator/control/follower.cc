@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "orchestrator/runs/crossing.h"
 #include "orchestrator/store/series.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_directory.h"
@@ -209,7 +210,7 @@ void Follower::refresh(runs::Run* run, const std::vector<runs::Attempt>& attempt
   if (summary.target && !summary.time_to_accuracy_seconds) {
     const runs::Better better =
         summary.metric == "mlm_loss" ? runs::Better::Lower : runs::Better::Higher;
-    if (const auto crossing = runs::predict_crossing(points, *summary.target, better)) {
+    if (const auto crossing = runs::predict_crossing(points, *summary.target, better, {})) {
       summary.crossing = crossing->seconds;
       summary.crossing_low = crossing->low;
       summary.crossing_high = crossing->high;

@@ -1,7 +1,7 @@
-// Time to accuracy as pure functions: one time axis over all attempts of a run, the first
-// evaluation that met the target, and where the curve will cross it. It counts evaluations,
-// checkpoints, down time and repeated steps, since whoever waits for a model waits for them, too
-// (docs/runs.md, "Time").
+// Time to accuracy as pure functions: one time axis over all attempts of a run, and the first
+// evaluation that met the target. It counts evaluations, checkpoints, down time and repeated steps,
+// since whoever waits for a model waits for them, too (docs/runs.md, "Time"). When the target will
+// be met: crossing.h.
 #pragma once
 
 #include <optional>
@@ -37,19 +37,5 @@ struct EvaluationPoint {
 };
 // The earliest moment at which an evaluation met the target; nothing while none did.
 [[nodiscard]] std::optional<double> time_to_accuracy(const std::vector<EvaluationPoint>& points);
-
-enum class Better { Higher, Lower };
-struct Crossing {
-  double seconds = 0;  // on the axis
-  double low = 0;
-  double high = 0;
-};
-// A straight line of the value over ln(seconds), by least squares through the newer half of the
-// points (at least 3, at most 32); low and high are two standard errors of the crossing (delta
-// method on the inverse of the line). Nothing with fewer than 3 usable points, when the value does
-// not improve, or when the crossing lies more than 100 times the time so far away, where the line
-// means nothing.
-[[nodiscard]] std::optional<Crossing> predict_crossing(const std::vector<EvaluationPoint>& points,
-                                                       double target, Better better);
 
 }  // namespace regatta::orchestrator::runs
