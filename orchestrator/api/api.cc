@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "orchestrator/api/accuracy_json.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/explain.h"
 #include "orchestrator/api/health.h"
@@ -270,6 +271,12 @@ Response Api::metrics(const Call& call) {
   store::Snapshot store = controller_.store().snapshot();
   return json_response(200, metrics_json(store, control::find_run(store, call.names.at(0)),
                                          call.integer("since"), kMostStepRows));
+}
+
+Response Api::time_to_accuracy(const Call& call) {
+  store::Snapshot store = controller_.store().snapshot();
+  return api::time_to_accuracy(store, call, control::find_run(store, call.names.at(0)),
+                               clock_.utc_seconds());
 }
 
 Response Api::logs(const Call& call) {

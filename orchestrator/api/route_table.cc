@@ -46,6 +46,10 @@ constexpr Parameter kMetricsQuery[] = {
     {"since", Kind::Integer, "the `cursor` of an answer: only what came after it", "0", "", 0,
      kMostCursor},
 };
+constexpr Parameter kThresholdsQuery[] = {
+    {"thresholds", Kind::Text,
+     "values of the metric, with commas between them: when each was reached first"},
+};
 constexpr Parameter kLogQuery[] = {
     {"offset", Kind::Integer, "the `next` of an answer: from there on", "0", "", 0, kMostCursor},
 };
@@ -64,6 +68,7 @@ constexpr RouteAnswer kRemovalAnswers[] = {{200, "Removal"},
                                            {202, "Removal", "`left` says what is left"}};
 constexpr RouteAnswer kArchivalAnswers[] = {{200, "Archival"}};
 constexpr RouteAnswer kMetricsAnswers[] = {{200, "Metrics"}};
+constexpr RouteAnswer kAccuracyAnswers[] = {{200, "TimeToAccuracy"}};
 constexpr RouteAnswer kLogAnswers[] = {{200, "Log"}};
 constexpr RouteAnswer kExplainAnswers[] = {{200, "Explanation"}};
 constexpr RouteAnswer kPlanAnswers[] = {{200, "Plan"}};
@@ -106,6 +111,9 @@ std::span<const Route> Api::routes() {
        R"({"slurm": {"time_limit": 120}})"},
       {"GET", "runs/{id}/metrics", "series of steps, evaluations and checkpoints", &Api::metrics,
        kMetricsAnswers, kMetricsQuery},
+      {"GET", "runs/{id}/time_to_accuracy",
+       "what was reached when, what is predicted, and where the time went", &Api::time_to_accuracy,
+       kAccuracyAnswers, kThresholdsQuery},
       {"GET", "runs/{id}/logs", "the newest log of a run", &Api::logs, kLogAnswers, kLogQuery},
       {"GET", "runs/{id}/explain", "why a run is where it is", &Api::explain, kExplainAnswers},
       {"GET", "runs/{id}/plan", "the plan of a run", &Api::plan, kPlanAnswers},

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
+#include "orchestrator/api/accuracy_json.h"
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/shown_config.h"
 #include "orchestrator/runs/record_fields.h"
@@ -239,13 +240,7 @@ Json metrics_json(store::StoreReads& store, const runs::Run& run, std::int64_t c
         {row.step, number(axis.at(row.attempt, row.seconds)), row.name, row.status});
   }
   json["timeline"] = timeline_json(store, attempts);
-  json["prediction"] = nullptr;
-  const runs::RunSummary& summary = run.summary;
-  if (summary.crossing && !runs::is_over(run.state)) {
-    json["prediction"] = {{"seconds", number(summary.crossing)},
-                          {"low", number(summary.crossing_low)},
-                          {"high", number(summary.crossing_high)}};
-  }
+  json["prediction"] = prediction_json(run);
   return json;
 }
 

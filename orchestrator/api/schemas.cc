@@ -208,7 +208,31 @@ void add_series(Json* all) {
        {"evaluations", list_of(tuple_of({integer(), value, value, value}))},
        {"checkpoints", list_of(tuple_of({integer(), value, text(), text()}))},
        {"timeline", or_null(std::move(timeline))},
-       {"prediction", or_null(object({{"seconds", value}, {"low", value}, {"high", value}}))}});
+       {"prediction", or_null(reference("Prediction"))}});
+  (*all)["Prediction"] = object({{"seconds", value},
+                                 {"low", value},
+                                 {"high", value},
+                                 {"confidence", number()},
+                                 {"model", or_null(text())}});
+  (*all)["TimeToAccuracy"] = object(
+      {{"id", text()},
+       {"metric", text()},
+       {"target", value},
+       {"time_to_accuracy_seconds", value},
+       {"time", object({{"whole_seconds", value},
+                        {"waiting_seconds", value},
+                        {"starting_seconds", value},
+                        {"training_seconds", value},
+                        {"other_seconds", value}})},
+       {"reached",
+        list_of(object({{"value", number()}, {"seconds", value}, {"step", or_null(integer())}}))},
+       {"prediction", or_null(reference("Prediction"))},
+       {"earlier_predictions", list_of(object({{"made_at_seconds", value},
+                                               {"seconds", value},
+                                               {"low", value},
+                                               {"high", value},
+                                               {"model", text()},
+                                               {"held", or_null(flag())}}))}});
   (*all)["Log"] = object({{"text", text()}, {"next", integer()}, {"launch", integer()}});
   (*all)["Plan"] = any_object();
 }

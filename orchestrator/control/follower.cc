@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "orchestrator/runs/crossing.h"
+#include "orchestrator/store/predictions.h"
 #include "orchestrator/store/series.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_directory.h"
@@ -202,20 +203,27 @@ void Follower::refresh(runs::Run* run, const std::vector<runs::Attempt>& attempt
   refresh_axis(run, attempts);
   refresh_rates(run);
   runs::RunSummary& summary = run->summary;
-  const store::RunAxis axis(attempts);
-  const std::vector<runs::EvaluationPoint> points =
-      store::evaluation_points(axis, store_.evaluations(run->number, 0), summary.metric);
-  summary.time_to_accuracy_seconds = runs::time_to_accuracy(points);
+  summary.time_to_accuracy_seconds = runs::time_to_accuracy(store::evaluation_points(
+      store::RunAxis(attempts), store_.evaluations(run->number, 0), summary.metric));
   summary.crossing = summary.crossing_low = summary.crossing_high = std::nullopt;
-  if (summary.target && !summary.time_to_accuracy_seconds) {
-    const runs::Better better =
-        summary.metric == "mlm_loss" ? runs::Better::Lower : runs::Better::Higher;
-    if (const auto crossing = runs::predict_crossing(points, *summary.target, better, {})) {
-      summary.crossing = crossing->seconds;
-      summary.crossing_low = crossing->low;
-      summary.crossing_high = crossing->high;
-    }
-  }
+  summary.crossing_model.clear();
+  if (summary.time_to_accuracy_seconds || runs::is_over(run->state)) return;
+  const auto inputs = store::prediction_inputs(store_, *run, attempts);
+  if (!inputs) return;
+  const auto crossing =
+      runs::predict_crossing(inputs->points, inputs->target, inputs->better, past_of(*run));
+  if (!crossing) return;
+  summary.crossing = crossing->seconds;
+  summary.crossing_low = crossing->low;
+  summary.crossing_high = crossing->high;
+  summary.crossing_model = runs::name_of(crossing->model);
+}
+
+const std::vector<runs::PastRun>& Follower::past_of(const runs::Run& run) {
+  if (past_.size() > kMostPast) past_.clear();
+  const auto [at, is_new] = past_.try_emplace({run.number, run.summary.target.value_or(0)});
+  if (is_new) at->second = store::past_runs(store_, run);
+  return at->second;
 }
 
 void Follower::refresh_rates(runs::Run* run) {

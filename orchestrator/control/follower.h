@@ -1,11 +1,14 @@
 // Reads the journals of a run's attempts into the store.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file_system.h"
 #include "orchestrator/control/run_reading.h"
+#include "orchestrator/runs/crossing.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/store/store.h"
 
@@ -45,8 +48,13 @@ class Follower {
   void refresh_axis(runs::Run* run, const std::vector<runs::Attempt>& attempts);
   void refresh_rates(runs::Run* run);
 
+  // Of runs and targets that were asked for: they do not change.
+  const std::vector<runs::PastRun>& past_of(const runs::Run& run);
+
+  static constexpr std::size_t kMostPast = 256;
   store::Store& store_;
   std::uint64_t chunk_bytes_;
+  std::map<std::pair<runs::RunNumber, double>, std::vector<runs::PastRun>> past_;
 };
 
 }  // namespace regatta::orchestrator::control

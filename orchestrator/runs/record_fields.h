@@ -49,6 +49,7 @@ void fields(Archive& archive, R& r) {
   archive(kept("crossing"), r.crossing);
   archive(kept("crossing_low"), r.crossing_low);
   archive(kept("crossing_high"), r.crossing_high);
+  archive(kept("crossing_model"), r.crossing_model);
   archive(kept("axis_seconds"), r.axis_seconds);
   archive(kept("last_record_utc"), r.last_record_utc);
 }
@@ -60,6 +61,7 @@ void fields(Archive& archive, R& r) {
   archive(served("id").fixed(), r.id);
   archive(served("name").fixed(), r.name);
   archive(kept("config").fixed(), r.config);
+  archive(kept("kind").fixed(), r.kind);
   archive(served("state"), r.state);
   archive(served("created_utc", "created_at").moment().fixed(), r.created_utc);
   archive(served("ended_utc", "ended_at").moment(), r.ended_utc);

@@ -56,6 +56,7 @@ struct RunSummary {
   std::string checkpoint;             // its name
   // Where the curve will cross the target, seconds since the first step; all three or none.
   std::optional<double> crossing, crossing_low, crossing_high;
+  std::string crossing_model;  // which says so (crossing.h)
   double axis_seconds = 0;     // of the newest record, on the axis of time to accuracy
   double last_record_utc = 0;  // 0: no record yet
 
@@ -76,6 +77,7 @@ struct Run {
   std::string id;
   std::string name;
   std::string config;  // canonical JSON
+  std::string kind;    // equal for runs of one model, data, batch size and metric; empty: not known
   std::string directory;
   double created_utc = 0;
   Wanted wanted = Wanted::Run;

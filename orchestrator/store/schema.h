@@ -248,8 +248,13 @@ ALTER TABLE steps ADD COLUMN noise_scale_low REAL;
 ALTER TABLE steps ADD COLUMN noise_scale_high REAL;
 )sql";
 
-// Lists in other orders than by time, and searched for text.
+// Lists in other orders than by time, and searched for text. Finished runs of one kind, by which
+// others of it are predicted.
 constexpr const char* kVersion10 = R"sql(
+ALTER TABLE runs ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN crossing_model TEXT NOT NULL DEFAULT '';
+CREATE INDEX runs_by_kind ON runs(kind, ended_utc)
+  WHERE state = 'succeeded' AND time_to_accuracy IS NOT NULL;
 CREATE INDEX runs_by_end ON runs(ifnull(ended_utc, 9e99), number);
 CREATE INDEX runs_by_accuracy ON runs(ifnull(time_to_accuracy, 9e99), number);
 CREATE INDEX runs_text ON runs(created_utc, number, archived, state, name, id, error);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -48,9 +49,18 @@ class OnDisk {
 
 }  // namespace
 
+std::string kind_of(const trainer::contract::RunConfig& config) {
+  trainer::contract::RunConfig same;  // all else as by default
+  same.model = config.model;
+  same.data = config.data;
+  same.batch_size = config.batch_size;
+  return base::digest_of(trainer::contract::to_json(same) + trainer::contract::metric_of(config));
+}
+
 void take_config(const trainer::contract::RunConfig& config, NewRun* run) {
   run->name = config.name;
   run->config = trainer::contract::to_json(config);
+  run->kind = kind_of(config);
   run->summary.steps = config.steps;
   run->summary.metric = trainer::contract::metric_of(config);
   if (!config.target) return;

@@ -29,6 +29,8 @@ struct NewRun : runs::Run {
   std::string body_digest;
 };
 void take_config(const trainer::contract::RunConfig& config, NewRun* run);
+// Run::kind.
+[[nodiscard]] std::string kind_of(const trainer::contract::RunConfig& config);
 
 struct StoreOptions {
   // The name of the SQLite VFS that has the store's file, which then needs no directory and no

@@ -99,6 +99,17 @@ std::vector<runs::Run> StoreReads::unfinished_runs() {
   return read_rows<runs::Run>(ask);
 }
 
+std::vector<runs::Run> StoreReads::runs_alike(const std::string& kind, double before_utc,
+                                              int limit) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(
+      kRunColumns +
+      "INDEXED BY runs_by_kind WHERE state = 'succeeded' AND time_to_accuracy IS NOT NULL "
+      "AND kind = ?1 AND ended_utc < ?2 ORDER BY ended_utc DESC LIMIT ?3");
+  ask.bind(kind, before_utc, limit);
+  return read_rows<runs::Run>(ask);
+}
+
 std::vector<runs::Run> StoreReads::unsettled_runs(int limit) {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(

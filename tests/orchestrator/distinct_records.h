@@ -30,23 +30,23 @@ class Distinct {
            started_utc, time_to_accuracy_seconds, training_seconds, samples_per_second,
            tokens_per_second, loss, mfu, utilisation, exposed_share, imbalance, moved_bytes,
            goodput, noise_scale, noise_scale_low, noise_scale_high, efficiency, phase,
-           checkpoint_step, checkpoint, crossing, crossing_low, crossing_high, axis_seconds,
-           last_record_utc] = r;
+           checkpoint_step, checkpoint, crossing, crossing_low, crossing_high, crossing_model,
+           axis_seconds, last_record_utc] = r;
     fill(step, steps, samples, metric, value, target, target_times_baseline, baseline, started_utc,
          time_to_accuracy_seconds, training_seconds, samples_per_second, tokens_per_second, loss,
          mfu, utilisation, exposed_share, imbalance, moved_bytes, goodput, noise_scale,
          noise_scale_low, noise_scale_high, efficiency, phase, checkpoint_step, checkpoint,
-         crossing, crossing_low, crossing_high, axis_seconds, last_record_utc);
+         crossing, crossing_low, crossing_high, crossing_model, axis_seconds, last_record_utc);
   }
   void set(orchestrator::runs::Wait& r) {
     auto& [category, action, clears, expected_start_utc, next_start_utc] = r;
     fill(category, action, clears, expected_start_utc, next_start_utc);
   }
   void set(orchestrator::runs::Run& r) {
-    auto& [number, id, name, config, directory, created_utc, wanted, scheduler, after, archived,
-           state, reason, wait, error, ended_utc, failures, progress_step, drained, settled,
-           summary] = r;
-    fill(number, id, name, config, directory, created_utc, wanted, scheduler, after, archived,
+    auto& [number, id, name, config, kind, directory, created_utc, wanted, scheduler, after,
+           archived, state, reason, wait, error, ended_utc, failures, progress_step, drained,
+           settled, summary] = r;
+    fill(number, id, name, config, kind, directory, created_utc, wanted, scheduler, after, archived,
          state, reason, wait, error, ended_utc, failures, progress_step, drained, settled, summary);
   }
   void set(orchestrator::runs::Launch& r) {

@@ -339,7 +339,7 @@ export function standardRuns() {
   const live = series({ steps: 900, stepSeconds: 0.09, evaluateEvery: 50 });
   live.checkpoints.push([900, 81.5, "step-000000100", "removed"]);
   live.checkpoints.push([900, 81.6, "step-000000900", "failed"]);
-  live.prediction = { seconds: 141, low: 126, high: 163 };
+  live.prediction = { seconds: 141, low: 126, high: 163, confidence: 0.8, model: "own curve" };
   add(
     makeRun("demo-4f2a91", {
       state_text: "training, step 900 of 4000",

@@ -96,6 +96,8 @@ export interface Prediction {
   seconds: number;
   low: number;
   high: number;
+  confidence: number; // share of such intervals that hold
+  model: string | null;
 }
 
 // The newest step's buckets, in seconds since its begin.

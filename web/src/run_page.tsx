@@ -25,6 +25,13 @@ interface Headline {
   tone: "" | "reached" | "missed";
 }
 
+// What the interval of a prediction comes from.
+const kModels: Record<string, string> = {
+  "past runs": ", from earlier runs of this kind",
+  mlperf: ", from MLPerf's runs",
+  "own curve": ", from this curve alone",
+};
+
 function headline(run: Run, history: History): Headline {
   const value = show.metric(run.metric, run.value);
   const target = show.target(run);
@@ -65,7 +72,8 @@ function headline(run: Run, history: History): Headline {
   const prediction = history.prediction;
   const now = prediction ? prediction.seconds - left : 0;
   const range = prediction
-    ? `Between ${show.duration(prediction.low - now)} and ${show.duration(prediction.high - now)}.`
+    ? `Between ${show.duration(prediction.low - now)} and ${show.duration(prediction.high - now)} ` +
+      `(${show.percent(prediction.confidence)}${kModels[prediction.model ?? ""] ?? ""}).`
     : `Target ${target}.`;
   return {
     figure: `≈ ${show.duration(left)}`,

@@ -109,7 +109,7 @@ async function exchange(ticket: string): Promise<string> {
     const body = await response.json().catch(() => null);
     if (response.ok && typeof body?.token === "string") return body.token;
     if (response.status >= 500) throw new Error(`HTTP status ${response.status}`);
-    throw new Refused(String(body?.error?.message ?? `HTTP status ${response.status}`));
+    throw new Refused(String(body?.detail ?? `HTTP status ${response.status}`));
   } finally {
     clearTimeout(timer);
   }

@@ -183,6 +183,12 @@ def a_run_is_submitted_watched_and_kept(api, data):
     assert shown["state"] == "succeeded", shown
     assert api("GET", "/runs/{id}", id=kept, query="secrets=true", way="unix")[0] == 200
     assert api("GET", "/runs/{id}", id=kept, query="secrets=true")[0] == 403
+    told = api("GET", "/runs/{id}/time_to_accuracy", id=kept, query="thresholds=0,0.99")[1]
+    parts = told["time"]
+    whole = parts.pop("whole_seconds")
+    assert abs(sum(parts.values()) - whole) < 1e-6 and parts["training_seconds"] > 0, told["time"]
+    assert told["reached"][0]["step"] == 0 and told["reached"][1]["step"] is None, told["reached"]
+    assert api("GET", "/runs/{id}/time_to_accuracy", id=kept, query="thresholds=0.1,x")[0] == 400
     assert api("GET", "/runs/{id}/logs", id=kept)[1]["launch"] == 1
     assert api("GET", "/runs/{id}/plan", id=kept)[0] == 404
     assert api("POST", "/runs/{id}/cancel", id=kept)[0] == 200

@@ -198,6 +198,7 @@ TEST_P(Kinds, OfARunChangeButForWhatIsFixed) {
   expected.id = before.id;
   expected.name = before.name;
   expected.config = before.config;
+  expected.kind = before.kind;
   expected.directory = before.directory;
   expected.created_utc = before.created_utc;
   expected.wanted = before.wanted;

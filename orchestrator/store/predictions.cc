@@ -1,0 +1,40 @@
+#include "orchestrator/store/predictions.h"
+
+#include "orchestrator/store/series.h"
+
+namespace regatta::orchestrator::store {
+namespace {
+
+runs::Better better_of(const runs::RunSummary& summary) {
+  return summary.metric == "mlm_loss" ? runs::Better::Lower : runs::Better::Higher;
+}
+
+}  // namespace
+
+std::optional<PredictionInputs> prediction_inputs(StoreReads& store, const runs::Run& run,
+                                                  const std::vector<runs::Attempt>& attempts) {
+  if (!run.summary.target) return std::nullopt;
+  return PredictionInputs{
+      evaluation_points(RunAxis(attempts), store.evaluations(run.number, 0), run.summary.metric),
+      *run.summary.target, better_of(run.summary)};
+}
+
+std::vector<runs::PastRun> past_runs(StoreReads& store, const runs::Run& run) {
+  std::vector<runs::PastRun> past;
+  if (run.kind.empty() || !run.summary.target) return past;
+  const runs::Better better = better_of(run.summary);
+  for (const runs::Run& each : store.runs_alike(run.kind, run.created_utc, kMostPastRuns)) {
+    auto points = prediction_inputs(store, each, store.attempts(each.number))->points;
+    // Its own target may have been another one.
+    for (runs::EvaluationPoint& point : points) {
+      point.target_met = better == runs::Better::Higher ? point.value >= *run.summary.target
+                                                        : point.value <= *run.summary.target;
+    }
+    if (auto shape = runs::past_run(points, *run.summary.target, better)) {
+      past.push_back(std::move(*shape));
+    }
+  }
+  return past;
+}
+
+}  // namespace regatta::orchestrator::store
