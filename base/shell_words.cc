@@ -63,17 +63,18 @@ std::string shell_words(const std::vector<std::string>& texts) {
   return words;
 }
 
+std::string shown_word(std::string_view text) {
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
+  // Letters of other scripts are left readable where that hides nothing.
+  const std::string shown = printable(text);
+  const bool has_nul = text.find('\0') != std::string_view::npos;
+  return shown == text || has_nul ? in_quotes(shown) : shell_word(text);
+}
+
 std::string shown_command(std::string_view command, std::string_view operand) {
-  const bool plain = !operand.empty() && std::all_of(operand.begin(), operand.end(), is_plain);
   const bool after_option = split(command, ' ').back().rfind("--", 0) == 0;
   const bool dashed = !after_option && !operand.empty() && operand.front() == '-';
-  // Letters of other scripts are left readable where that hides nothing.
-  const std::string shown = printable(operand);
-  const bool has_nul = operand.find('\0') != std::string_view::npos;
-  const std::string word = plain                         ? std::string(operand)
-                           : shown == operand || has_nul ? in_quotes(shown)
-                                                         : shell_word(operand);
-  return std::string(command) + (dashed ? " -- " : " ") + word;
+  return std::string(command) + (dashed ? " -- " : " ") + shown_word(operand);
 }
 
 }  // namespace regatta::base

@@ -15,10 +15,13 @@ namespace regatta::base {
 // The words with a space between them.
 [[nodiscard]] std::string shell_words(const std::vector<std::string>& texts);
 
-// A command as a person may type it: `command` as it is, then `operand` as one word, without quotes
-// where no character of it means anything to a shell. One that could be taken for an option stands
-// behind "--", unless the command ends with an option that takes it. A NUL, which no command can be
-// given, is shown escaped.
+// One word as a person may type it, without quotes where no character of it means anything to a
+// shell. A NUL, which no command can be given, is shown escaped.
+[[nodiscard]] std::string shown_word(std::string_view text);
+
+// A command as a person may type it: `command` as it is, then `operand` as a shown_word(). One that
+// could be taken for an option stands behind "--", unless the command ends with an option that
+// takes it.
 [[nodiscard]] std::string shown_command(std::string_view command, std::string_view operand);
 
 }  // namespace regatta::base

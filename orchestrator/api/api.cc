@@ -14,6 +14,7 @@
 #include "orchestrator/api/node_json.h"
 #include "orchestrator/api/openapi.h"
 #include "orchestrator/api/page.h"
+#include "orchestrator/api/preview_json.h"
 #include "orchestrator/api/removal_api.h"
 #include "orchestrator/api/run_json.h"
 #include "orchestrator/api/run_list.h"
@@ -241,6 +242,10 @@ Response Api::submit(const Call& call) {
       return parameter_problem(
           "after", "after has an empty id; use ids or names of runs with commas between them");
     }
+  }
+  if (call.flag("dry_run")) {
+    return json_response(
+        200, preview_json(controller_.preview(request.body, after), controller_.scheduler_name()));
   }
   const control::Controller::Accepted accepted = controller_.submit(request.body, key, after);
   controller_.somebody_looks();

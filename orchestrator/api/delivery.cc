@@ -36,20 +36,15 @@ std::string header(const Request& request, const std::string& name) {
   return found == request.headers.end() ? std::string() : found->second;
 }
 
-std::string trimmed(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 // "gzip, deflate;q=0.5": whether gzip, or anything, is among them with a weight above zero.
 bool takes_gzip(const std::string& accepted) {
   for (const std::string& each : base::split(base::lower_case(accepted), ',')) {
-    const std::size_t semicolon = each.find(';');
-    const std::string coding = trimmed(each.substr(0, semicolon));
+    const std::string_view whole = each;
+    const std::size_t semicolon = std::min(whole.find(';'), whole.size());
+    const std::string_view coding = base::trimmed(whole.substr(0, semicolon));
     if (coding != "gzip" && coding != "*") continue;
-    const std::string weight =
-        semicolon == std::string::npos ? "" : trimmed(each.substr(semicolon + 1));
+    const std::string_view weight =
+        base::trimmed(whole.substr(std::min(semicolon + 1, whole.size())));
     const bool none =
         weight.rfind("q=0", 0) == 0 && weight.find_first_not_of("0.", 2) == std::string::npos;
     return !none;
@@ -107,7 +102,7 @@ Response with_tag(Response response, const Request& request) {
   const std::string known = header(request, "if-none-match");
   const std::string& tag = response.headers["ETag"];
   const std::string opaque = tag.substr(tag.find('"'));
-  if (known.find(opaque) == std::string::npos && trimmed(known) != "*") return response;
+  if (known.find(opaque) == std::string::npos && base::trimmed(known) != "*") return response;
   response.status = 304;
   response.body.clear();
   return response;

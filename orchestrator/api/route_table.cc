@@ -33,6 +33,7 @@ constexpr Parameter kListQuery[] = {
 constexpr Parameter kSubmitQuery[] = {
     {"after", Kind::Text,
      "ids or names of at most 32 runs, with commas between them, that must have succeeded before"},
+    {"dry_run", Kind::Flag, "only say what would be submitted", "false"},
 };
 constexpr Parameter kShowQuery[] = {
     {"secrets", Kind::Flag, "with the values of slurm.environment; over the socket only", "false"},
@@ -60,7 +61,9 @@ constexpr RouteAnswer kHealthAnswers[] = {{200, "Health"}};
 constexpr RouteAnswer kNodesAnswers[] = {{200, "Nodes"}};
 constexpr RouteAnswer kListAnswers[] = {{200, "RunList"}};
 constexpr RouteAnswer kSubmitAnswers[] = {{201, "Run", "the new run"},
-                                          {200, "Run", "the run of an earlier, equal request"}};
+                                          {200, "RunOrPreview",
+                                           "the run of an earlier, equal request; with dry_run "
+                                           "what would be submitted"}};
 constexpr RouteAnswer kRunAnswers[] = {{200, "Run"}};
 constexpr RouteAnswer kWishAnswers[] = {{202, "Run", "it will be done"},
                                         {200, "Run", "there was nothing to do"}};

@@ -166,6 +166,20 @@ void add_runs(Json* all) {
   json["Run"] = optionally(
       with(full_row(), {{"warnings", list_of(text())}, {"config", or_null(any_object())}}),
       {{"slurm", or_null(reference("Slurm"))}});
+  json["RunPreview"] = object(
+      {{"dry_run", flag()},
+       {"name", text()},
+       {"scheduler", text()},
+       {"directory", text()},
+       {"after", list_of(text())},
+       {"config", or_null(any_object())},
+       {"defaults", text()},
+       {"plan", or_null(reference("Plan"))},
+       {"command", list_of(text())},
+       {"script", or_null(text())},
+       {"checks",
+        list_of(object({{"name", text()}, {"good", or_null(flag())}, {"detail", text()}}))}});
+  json["RunOrPreview"] = {{"anyOf", {reference("Run"), reference("RunPreview")}}};
   json["RunFile"] = {
       {"type", "object"},
       {"additionalProperties", true},

@@ -13,6 +13,7 @@
 #include "orchestrator/cli/input.h"
 #include "orchestrator/cli/watch_command.h"
 #include "orchestrator/plan/run_plan.h"
+#include "orchestrator/text/preview_text.h"
 #include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator::cli {
@@ -66,12 +67,15 @@ class Submit : public Command {
       : Command({"submit",
                  Group::Runs,
                  "make a run from a run file",
-                 {"submit run.yaml", "submit run.yaml --wait", "submit fine.yaml --after base"}}),
+                 {"submit run.yaml", "submit run.yaml --dry-run", "submit run.yaml --wait",
+                  "submit fine.yaml --after base"}}),
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
     options.add("file", &file_, "the run file, YAML or JSON; - for stdin").is_required = true;
     options.add("--plan", &plan_, "a plan.json of `regatta plan`");
+    options.add("--dry-run", &dry_run_,
+                "only show what would be submitted: checks, plan, command and script");
     options.add("--wait", &wait_,
                 "watch the run and return its exit code (100: it failed without one)");
     options.add("--after", &after_, "begin only when this run has succeeded; repeatable").type =
@@ -83,7 +87,11 @@ class Submit : public Command {
   }
 
   int run() override {
+    if (dry_run_ && wait_) {
+      throw base::Error(base::Code::User, "--dry-run makes no run to wait for; leave out --wait");
+    }
     const Json run = post();
+    if (dry_run_) return show_preview(run);
     const std::string id = run.value("id", "");
     if (client_.format == Format::Json && !wait_) {
       print_json(run);
@@ -103,6 +111,18 @@ class Submit : public Command {
   }
 
  private:
+  // 0 unless something is known that keeps the run from training.
+  [[nodiscard]] int show_preview(const Json& preview) const {
+    if (client_.format == Format::Json) {
+      print_json(preview);
+    } else {
+      std::cout << text::preview_text(preview);
+    }
+    for (const Json& check : preview.value("checks", Json::array())) {
+      if (check.value("good", Json()) == false) return base::meaning(base::Code::User).exit_code;
+    }
+    return 0;
+  }
   // What the controller answers.
   [[nodiscard]] Json post() const {
     plan::SubmittedRun asked{config(), {}};
@@ -116,6 +136,7 @@ class Submit : public Command {
     for (const std::string& name : after_) {
       path += (path.size() > 5 ? "," : "?after=") + path_part(name);
     }
+    if (dry_run_) path += after_.empty() ? "?dry_run=true" : "&dry_run=true";
     return client.post(path, plan::submitted_body(asked), headers);
   }
   // A relative path of the dataset is relative to the file; the controller is at no such place.
@@ -136,6 +157,7 @@ class Submit : public Command {
   ClientOptions client_;
   std::string file_;  // "-": stdin
   std::string plan_;  // empty: none
+  bool dry_run_ = false;
   bool wait_ = false;
   std::optional<std::string> idempotency_key_;
   std::vector<std::string> after_;

@@ -23,6 +23,7 @@
 #include "orchestrator/control/launcher.h"
 #include "orchestrator/control/node_avoidance.h"
 #include "orchestrator/control/open_run.h"
+#include "orchestrator/control/preview.h"
 #include "orchestrator/control/reconcile.h"
 #include "orchestrator/control/run_removal.h"
 #include "orchestrator/files/name_locks.h"
@@ -111,6 +112,9 @@ class Controller {
   // Code::NotFound for an unknown one.
   Accepted submit(const std::string& body, const std::optional<std::string>& idempotency_key,
                   const std::vector<std::string>& after = {});
+  // What submit() would do, from its default values to the command that starts it. Changes nothing;
+  // errors as submit()'s, but for those of keys.
+  [[nodiscard]] Preview preview(const std::string& body, const std::vector<std::string>& after);
   // Code::NotFound for an unknown run, Code::Conflict for one that only its journal is known of,
   // Code::Retry before that can be said. True when something changed.
   bool cancel(const std::string& run);

@@ -79,7 +79,7 @@ LocalScheduler::LocalScheduler(base::Path trainer, std::map<std::string, std::st
 
 std::string LocalScheduler::submit(const runs::LaunchRequest& request) {
   base::Command command;
-  command.arguments = {trainer_.string(), "run", "--directory", request.run_directory.string()};
+  command.arguments = arguments_for(request.run_directory);
   command.environment = environment_;
   command.environment[kTokenVariable] = request.token;
   command.bare_environment = true;
@@ -100,6 +100,16 @@ std::string LocalScheduler::submit(const runs::LaunchRequest& request) {
   const std::scoped_lock lock(mutex_);
   children_[child] = handle;
   return handle;
+}
+
+std::vector<std::string> LocalScheduler::arguments_for(const base::Path& run_directory) const {
+  return {trainer_.string(), "run", "--directory", run_directory.string()};
+}
+
+runs::StartPreview LocalScheduler::preview(const base::Path& run_directory,
+                                           const trainer::contract::RunConfig&,
+                                           const std::optional<std::string>&) const {
+  return {arguments_for(run_directory), ""};
 }
 
 runs::SchedulerFinding LocalScheduler::find(const std::string& token, double) {

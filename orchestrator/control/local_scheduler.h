@@ -25,6 +25,9 @@ class LocalScheduler final : public runs::Scheduler {
   // The run directory may lie on a file system that does not answer.
   [[nodiscard]] int most_submissions() const override { return 4; }
   [[nodiscard]] std::string submit(const runs::LaunchRequest& request) override;
+  [[nodiscard]] runs::StartPreview preview(
+      const base::Path& run_directory, const trainer::contract::RunConfig& config,
+      const std::optional<std::string>& plan_json) const override;
   [[nodiscard]] runs::SchedulerFinding find(const std::string& token, double since_utc) override;
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process,
                                                  const base::Path& run_directory) override;
@@ -43,6 +46,8 @@ class LocalScheduler final : public runs::Scheduler {
   [[nodiscard]] static std::optional<Identity> identity_of(const std::string& handle);
   [[nodiscard]] std::string handle_of(pid_t process, std::uint64_t start_ticks) const;
   [[nodiscard]] bool is_alive(const Identity& identity) const;
+
+  [[nodiscard]] std::vector<std::string> arguments_for(const base::Path& run_directory) const;
 
   base::Path trainer_;
   std::map<std::string, std::string> environment_;

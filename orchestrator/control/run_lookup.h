@@ -7,7 +7,9 @@
 
 namespace regatta::orchestrator::control {
 
-// By its id, or by its name when only one run has it. Code::NotFound with a suggestion.
+// By its id, by its name when only one run has it, by a beginning of its id that is longer than its
+// name and a dash when only one run's begins so, or "@last": the newest. Code::NotFound with a
+// suggestion.
 [[nodiscard]] runs::Run find_run(store::StoreReads& store, const std::string& name);
 
 }  // namespace regatta::orchestrator::control

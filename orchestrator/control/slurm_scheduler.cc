@@ -171,6 +171,21 @@ std::string SlurmScheduler::submit(const runs::LaunchRequest& request) {
   return job.text();
 }
 
+runs::StartPreview SlurmScheduler::preview(const base::Path& run_directory,
+                                           const trainer::contract::RunConfig& config,
+                                           const std::optional<std::string>& plan_json) const {
+  std::optional<topology::plan::Plan> plan;
+  if (plan_json) plan = topology::plan::parse_plan(*plan_json, "plan.json", config.ranks);
+  batch::SlurmJob launch;
+  launch.token = std::string(16, '0');
+  launch.run_directory = run_directory;
+  launch.trainer = settings_.trainer;
+  const batch::SlurmJob job = batch::job_of_run(launch, config, plan);
+  runs::StartPreview preview{batch::sbatch_arguments(job), batch::batch_script(job)};
+  preview.command.insert(preview.command.begin(), "sbatch");
+  return preview;
+}
+
 void SlurmScheduler::expect(const slurm::JobHandle& job, double asked_since_utc) {
   const std::scoped_lock lock(mutex_);
   const double now = clock_.monotonic_seconds();

@@ -56,6 +56,9 @@ class SlurmScheduler final : public runs::Scheduler {
   [[nodiscard]] int most_submissions() const override { return 12; }
   [[nodiscard]] std::string why_not_now() override;
   [[nodiscard]] std::string submit(const runs::LaunchRequest& request) override;
+  [[nodiscard]] runs::StartPreview preview(
+      const base::Path& run_directory, const trainer::contract::RunConfig& config,
+      const std::optional<std::string>& plan_json) const override;
   [[nodiscard]] runs::SchedulerFinding find(const std::string& token, double since_utc) override;
   // A job is known by its token alone, and the launch that has it is in the run directory.
   [[nodiscard]] std::optional<std::string> adopt(std::int64_t process,

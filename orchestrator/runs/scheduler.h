@@ -12,6 +12,10 @@
 #include "base/file_system.h"
 #include "trainer/contract/slurm_resources.h"
 
+namespace regatta::trainer::contract {
+struct RunConfig;
+}
+
 namespace regatta::orchestrator::runs {
 
 enum class ProcessState {
@@ -87,6 +91,12 @@ struct LaunchRequest {
   std::stop_token stop{};            // requested: nobody waits for the answer any more
 };
 
+// What would start an attempt.
+struct StartPreview {
+  std::vector<std::string> command{};  // program and arguments
+  std::string script{};                // that the command is given; empty: none
+};
+
 // The scheduler that a run belongs to, from the name of one: "slurm" of "slurm_cli".
 [[nodiscard]] std::string family_of(std::string_view scheduler);
 
@@ -107,6 +117,12 @@ class Scheduler {
   // tell), soon after request.stop at the latest; anything else when it was not: Code::Conflict
   // when it may be asked again later.
   [[nodiscard]] virtual std::string submit(const LaunchRequest& request) = 0;
+  // What submit() would do for a run of this configuration and plan.json in this directory; from
+  // any thread, asking nobody. Throws Code::User as submit() does.
+  [[nodiscard]] virtual StartPreview preview(const base::Path&, const trainer::contract::RunConfig&,
+                                             const std::optional<std::string>&) const {
+    return {};
+  }
   // What was started under `token`, when the controller died before it could write the handle down.
   // since_utc: it was not started before.
   [[nodiscard]] virtual SchedulerFinding find(const std::string& token, double since_utc) = 0;

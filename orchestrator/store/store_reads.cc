@@ -92,6 +92,15 @@ std::vector<std::string> StoreReads::ids_and_names_near(const std::string& name)
   return near;
 }
 
+std::vector<std::string> StoreReads::ids_with_prefix(const std::string& prefix, int limit) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask =
+      reader->prepare("SELECT id FROM runs WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3");
+  const std::string beyond = prefix + "\xff";  // no byte of UTF-8 is as large
+  ask.bind(prefix, beyond, limit);
+  return all<std::string>(ask, [](const Statement& row) { return row.text(0); });
+}
+
 std::vector<runs::Run> StoreReads::unfinished_runs() {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(

@@ -136,6 +136,8 @@ class StoreReads {
   [[nodiscard]] std::vector<runs::Run> runs_named(const std::string& name);  // the newest three
   // Ids and names that may be meant by `name`: the newest, and its neighbours in their order.
   [[nodiscard]] std::vector<std::string> ids_and_names_near(const std::string& name);
+  // Ids that begin so, in their order.
+  [[nodiscard]] std::vector<std::string> ids_with_prefix(const std::string& prefix, int limit);
   // Oldest first: not over, or over with journals not read to the end.
   [[nodiscard]] std::vector<runs::Run> unfinished_runs();
   // Ids of runs that have not begun and wait for this one to succeed, oldest first.

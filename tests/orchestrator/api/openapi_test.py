@@ -174,6 +174,10 @@ def a_run_is_submitted_watched_and_kept(api, data):
     assert api("GET", "/runs")[1]["runs"] == []
     file = RUN.format(name="kept", data=data, steps=20)
     key = {"Idempotency-Key": "one", "Content-Type": "application/yaml"}
+    status, preview = api("POST", "/runs", file, headers=key, query="dry_run=true")
+    assert status == 200 and preview["dry_run"] and preview["command"][1] == "run", preview
+    assert [check["good"] for check in preview["checks"]] == [True, True, True], preview["checks"]
+    assert api("GET", "/runs")[1]["runs"] == [], "a dry run makes nothing"
     status, run = api("POST", "/runs", file, headers=key)
     assert status == 201
     again, same = api("POST", "/runs", file, headers=key)

@@ -401,5 +401,41 @@ TEST_F(SlurmSchedulerTest, AvoidingNodesIsNoReasonToBeRefused) {
   EXPECT_EQ(scheduler.submit(request), "slurm:7:0123456789abcde1");
 }
 
+// What sbatch was really given, but for the token.
+TEST_F(SlurmSchedulerTest, APreviewIsWhatWillBeSubmitted) {
+  const std::string seen = (folder_.path() / "seen").string();
+  program("sbatch", "for a in \"$@\"; do printf '%s\\n' \"$a\"; done > '" + seen + "'; echo 7");
+  settings_.trainer = "/usr/bin/true";
+  const base::Path directory = folder_.path() / "run";
+  const auto config = trainer::contract::parse_run_config(
+      tests::run_file() +
+          "ranks: 4\nslurm: {nodes: 2, ranks_per_node: 2, time_limit: 30, "
+          "partition: main, environment: {A: b c}}\n",
+      "run.yaml");
+  (void)trainer::contract::RunDirectory::create(base::posix_file_system(), directory,
+                                                trainer::contract::to_json(config));
+  control::SlurmScheduler scheduler(base::posix_file_system(), clock_, commands(), settings_,
+                                    nodes_);
+  const runs::StartPreview preview = scheduler.preview(directory, config, std::nullopt);
+  const std::string token = "0123456789abcdef";
+  (void)scheduler.submit({directory, directory / "log", token, {}});
+  const auto with_token = [&](std::string text) {
+    const std::string zeros(16, '0');
+    for (std::size_t at = 0; (at = text.find(zeros, at)) != std::string::npos;) {
+      text.replace(at, 16, token);
+    }
+    return text;
+  };
+  std::string expected = "--parsable\n";  // which every call of sbatch has
+  ASSERT_EQ(preview.command.front(), "sbatch");
+  for (std::size_t i = 1; i < preview.command.size(); ++i) {
+    expected += with_token(preview.command[i]) + "\n";
+  }
+  base::FileSystem& files = base::posix_file_system();
+  EXPECT_EQ(files.read(seen, 1 << 20), expected);
+  EXPECT_EQ(files.read(directory / "submit" / (token + ".sh"), 1 << 22),
+            with_token(preview.script));
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator

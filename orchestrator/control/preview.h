@@ -1,0 +1,37 @@
+// What a submission would do, without doing it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "orchestrator/runs/scheduler.h"
+#include "topology/plan/plan.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator::control {
+
+struct PreviewCheck {
+  std::string name;
+  std::optional<bool> good;  // nothing: it cannot be known now
+  std::string detail;        // what was found, and what to do
+};
+
+struct Preview {
+  trainer::contract::RunConfig config;  // with defaults filled in
+  std::string defaults;                 // what came from which file; empty: nothing
+  std::optional<topology::plan::Plan> plan;
+  std::string directory;           // "xxxxxx" stands for what makes the id unique
+  std::vector<std::string> after;  // ids
+  runs::StartPreview start;        // values of slurm.environment are "(hidden)" in it
+  std::vector<PreviewCheck> checks;
+};
+
+// The same configuration with "(hidden)" for each value of slurm.environment.
+[[nodiscard]] trainer::contract::RunConfig without_secrets(trainer::contract::RunConfig config);
+
+// Weights and optimizer: what a rank holds at least. vocabulary: of the dataset, where the run file
+// says none; 0: not known.
+[[nodiscard]] PreviewCheck check_memory(const trainer::contract::RunConfig& config, int vocabulary);
+
+}  // namespace regatta::orchestrator::control
