@@ -5,8 +5,10 @@
 
 The document's own examples are sent as they are. The last line is `N passed, N failed, N skipped`.
 """
+import csv
 import gzip
 import http.client
+import io
 import json
 import os
 import pathlib
@@ -309,6 +311,28 @@ def answers_are_tagged_and_compressed(api, _):
     assert status == 404 and headers["X-Request-Id"] == "mine-1"
 
 
+def the_command_line_lists_what_the_api_does(api, _):
+    """`regatta ls`: filters, pages, and each form as another program reads it."""
+    def ls(*words):
+        done = subprocess.run([BUILD / "orchestrator" / "regatta", "ls", "--server", f"unix:{api.controller.data}/controller.sock",
+                               *words], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done
+        return done.stdout
+    whole = api("GET", "/runs", query="archived=all&full=true")[1]["runs"]
+    assert len(whole) >= 3
+    assert [run["id"] for run in json.loads(ls("--all", "-o", "json"))["runs"]] == [run["id"] for run in whole]
+    assert ls("--all", "-o", "name").split() == [run["id"] for run in whole]
+    assert ls("--all", "-o", "name", "--reverse").split() == [run["id"] for run in reversed(whole)]
+    assert ls("--all", "-o", "name", "--limit", "2").split() == [run["id"] for run in whole[:2]]
+    assert ls("--all", "-o", "name", "--name", "lon").split() == [run["id"] for run in whole if run["name"].startswith("lon")]
+    assert ls("--all", "-o", "name", "--text", "LONG").split() == [run["id"] for run in whole if "long" in run["id"]]
+    assert ls("--all", "-o", "name", "--since", "1h").split() == [run["id"] for run in whole]
+    assert ls("--all", "-o", "name", "--until", "2020-01-01") == ""
+    rows = list(csv.DictReader(io.StringIO(ls("--all", "-o", "csv"))))
+    assert [row["id"] for row in rows] == [run["id"] for run in whole]
+    assert [row["state"] for row in rows] == [run["state"] for run in whole]
+
+
 def nothing_in_it_was_left_out(api, _):
     """After all that: every answer that is documented was seen."""
     documented = {(template, method, int(status)) for template, methods in api.document.json["paths"].items()
@@ -320,7 +344,8 @@ def nothing_in_it_was_left_out(api, _):
 
 CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_as_it_says,
          a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, the_examples_in_it_are_taken,
-         each_parameter_is_checked, access_is_as_it_says, answers_are_tagged_and_compressed, nothing_in_it_was_left_out]
+         each_parameter_is_checked, access_is_as_it_says, answers_are_tagged_and_compressed,
+         the_command_line_lists_what_the_api_does, nothing_in_it_was_left_out]
 
 
 def main():

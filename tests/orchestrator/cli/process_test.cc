@@ -377,7 +377,7 @@ TEST_F(ProcessTest, ExitCodesSayWhoMustAct) {
                          {{"dance"}, 2, "'dance' is not a command"},
                          {{"wach"}, 2, "did you mean 'watch'?"},
                          {{"show"}, 2, "run"},
-                         {{"ls", "--limit", "none"}, 2, "--limit is 'none'; use 1 to 1000"},
+                         {{"ls", "--limit", "none"}, 2, "--limit is 'none'; use 1 to 1000000"},
                          {{"ls", "-o", "xml"}, 2, "xml"},
                          {{"serve", "--port", "99999"}, 2, "99999"},
                          {{"show", "nothing"}, 3, "no run 'nothing'"},
@@ -450,7 +450,7 @@ TEST_F(ProcessTest, HelpAndErrorsNameTheWordsOfAnOption) {
     }
     return output.text;
   };
-  EXPECT_THAT(help("ls"), HasSubstr("--output text|json"));
+  EXPECT_THAT(help("ls"), HasSubstr("--output text|json|csv|yaml|name"));
   EXPECT_THAT(help("plan"), HasSubstr("--output text|explain|json|env|csv|xml|run"));
   EXPECT_THAT(help("topo"), HasSubstr("text|json|nccl-xml|slurm|slurm-block|slurm-yaml"));
   EXPECT_THAT(help("simulate"), HasSubstr("--gantt text|svg"));
@@ -460,8 +460,8 @@ TEST_F(ProcessTest, HelpAndErrorsNameTheWordsOfAnOption) {
     const char* message;
   };
   for (const Case& each : std::vector<Case>{
-           {{"ls", "-o", "yaml"}, "--output is 'yaml'; use text or json"},
-           {{"ls", "--output", "1"}, "--output is '1'; use text or json"},
+           {{"show", "x", "-o", "yaml"}, "--output is 'yaml'; use text or json"},
+           {{"ls", "--output", "1"}, "--output is '1'; use text, json, csv, yaml or name"},
            {{"plan", "f", "-o", "yaml"}, "use text, explain, json, env, csv, xml or run"},
            {{"serve", "--scheduler", "pbs"}, "--scheduler is 'pbs'; use auto, local or slurm_cli"},
            {{"simulate", "--study", "x"}, "--study is 'x'; use mlperf;"}}) {
