@@ -218,14 +218,14 @@ void add_series(Json* all) {
   (*all)["Metrics"] = object(
       {{"cursor", integer()},
        {"steps",
-        list_of(tuple_of({integer(), value, value, value, value, value, value, value, value}))},
-       {"evaluations", list_of(tuple_of({integer(), value, value, value}))},
-       {"checkpoints", list_of(tuple_of({integer(), value, text(), text()}))},
+        list_of(tuple_of({integer(), number(), value, value, value, value, value, value, value}))},
+       {"evaluations", list_of(tuple_of({integer(), number(), value, value}))},
+       {"checkpoints", list_of(tuple_of({integer(), number(), text(), text()}))},
        {"timeline", or_null(std::move(timeline))},
        {"prediction", or_null(reference("Prediction"))}});
-  (*all)["Prediction"] = object({{"seconds", value},
-                                 {"low", value},
-                                 {"high", value},
+  (*all)["Prediction"] = object({{"seconds", number()},
+                                 {"low", number()},
+                                 {"high", number()},
                                  {"confidence", number()},
                                  {"model", or_null(text())}});
   (*all)["TimeToAccuracy"] = object(

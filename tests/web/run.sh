@@ -40,5 +40,18 @@ skipped=$((skipped + $(figure skipped)))
 # A runner that died before its summary is a failure as well.
 if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then failed=1; fi
 
+# The API's document, as an off-the-shelf generator and a program of its own use it.
+if [ -n "${REGATTA_BINARY:-}" ]; then
+  if client=$(python3 "$here/client_test.py" "$(dirname "$(dirname "$REGATTA_BINARY")")"); then
+    passed=$((passed + 3))
+  else
+    failed=$((failed + 1))
+  fi
+  echo "$client"
+else
+  echo "SKIPPED: client: REGATTA_BINARY does not name a built regatta"
+  skipped=$((skipped + 3))
+fi
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

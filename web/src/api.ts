@@ -36,7 +36,7 @@ export interface Run {
   name: string;
   state: State;
   state_text: string;
-  created_at: string;
+  created_at: string | null;
   started_at: string | null;
   ended_at: string | null;
   directory: string;
@@ -80,8 +80,37 @@ export interface Run {
   // Absent in lists.
   slurm?: Slurm | null; // null where no Slurm has to be asked
   warnings?: string[];
-  config?: Record<string, unknown>;
+  config?: Record<string, unknown> | null;
 }
+
+// What a list has of a run.
+export type RunRow = Pick<
+  Run,
+  | "id"
+  | "name"
+  | "state"
+  | "state_text"
+  | "created_at"
+  | "started_at"
+  | "ended_at"
+  | "after"
+  | "archived"
+  | "attempts"
+  | "step"
+  | "steps"
+  | "metric"
+  | "value"
+  | "target"
+  | "target_times_baseline"
+  | "target_reached"
+  | "time_to_accuracy_seconds"
+  | "training_seconds"
+  | "since_submission_seconds"
+  | "predicted_seconds_to_target"
+  | "samples_per_second"
+  | "loss"
+  | "error"
+>;
 
 // [step, seconds, loss, mlm_loss, samples_per_second, tokens_per_second, goodput, noise_scale, mfu]
 // A value that is no finite number, or not known, comes as null.
@@ -213,7 +242,7 @@ export interface Log {
   next: number;
 }
 
-export function hasEnded(run: Run): boolean {
+export function hasEnded(run: Pick<Run, "state">): boolean {
   return ["succeeded", "stopped", "failed", "cancelled"].includes(run.state);
 }
 
@@ -264,7 +293,7 @@ async function request<T>(path: string, signal: AbortSignal, method: "GET" | "PO
 const run = (id: string) => `runs/${encodeURIComponent(id)}`;
 
 export const api = {
-  runs: (signal: AbortSignal) => request<{ runs: Run[] }>("runs", signal, "GET"),
+  runs: (signal: AbortSignal) => request<{ runs: RunRow[] }>("runs", signal, "GET"),
   run: (id: string, signal: AbortSignal) => request<Run>(run(id), signal, "GET"),
   metrics: (id: string, since: number, signal: AbortSignal) =>
     request<Metrics>(`${run(id)}/metrics?since=${since}`, signal, "GET"),

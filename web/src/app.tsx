@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { Run } from "./api";
+import type { RunRow } from "./api";
 import { api } from "./api";
 import { usePoll } from "./poll";
 import { useRoute } from "./route";
@@ -11,13 +11,12 @@ import { useSession } from "./session";
 
 function Pages() {
   const route = useRoute();
-  const [runs, setRuns] = useState<Run[] | null>(null);
+  const [runs, setRuns] = useState<RunRow[] | null>(null);
   const health = usePoll(route.page === "runs" ? "runs" : null, 1000, async (signal) => {
     setRuns((await api.runs(signal)).runs);
   });
   if (route.page === "runs") return <RunList runs={runs} health={health} />;
-  const known = runs?.find((run) => run.id === route.id) ?? null;
-  return <RunPage key={route.id} id={route.id} tab={route.tab} known={known} />;
+  return <RunPage key={route.id} id={route.id} tab={route.tab} />;
 }
 
 export function App() {

@@ -1,5 +1,5 @@
 import { useEffect } from "preact/hooks";
-import type { Run } from "./api";
+import type { RunRow } from "./api";
 import { hasEnded } from "./api";
 import * as show from "./format";
 import { StateBadge } from "./icons";
@@ -8,7 +8,7 @@ import type { Health } from "./poll";
 import { runHash } from "./route";
 
 // Done steps; for a run with a target also how far the metric has come.
-export function Progress({ run, label = true }: { run: Run; label?: boolean }) {
+export function Progress({ run, label = true }: { run: RunRow; label?: boolean }) {
   const share = run.steps > 0 ? Math.min(1, run.step / run.steps) : 0;
   return (
     <div class={`progress ${run.state}`}>
@@ -22,7 +22,7 @@ export function Progress({ run, label = true }: { run: Run; label?: boolean }) {
   );
 }
 
-function timeCell(run: Run) {
+function timeCell(run: RunRow) {
   if (run.time_to_accuracy_seconds != null) {
     return { main: show.duration(run.time_to_accuracy_seconds), note: "to target" };
   }
@@ -36,7 +36,7 @@ function timeCell(run: Run) {
   return { main: show.duration(run.since_submission_seconds), note: "since submission" };
 }
 
-function Row({ run }: { run: Run }) {
+function Row({ run }: { run: RunRow }) {
   const time = timeCell(run);
   const target = show.target(run);
   return (
@@ -88,7 +88,7 @@ function Empty() {
   );
 }
 
-export function RunList({ runs, health }: { runs: Run[] | null; health: Health }) {
+export function RunList({ runs, health }: { runs: RunRow[] | null; health: Health }) {
   const active = runs?.filter((run) => !hasEnded(run)).length ?? 0;
   useEffect(() => {
     document.title = active > 0 ? `(${active}) Regatta` : "Regatta";

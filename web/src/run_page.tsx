@@ -170,8 +170,8 @@ function TabBar({ id, tab, checkpoints }: { id: string; tab: Tab; checkpoints: n
   );
 }
 
-export function RunPage({ id, tab, known }: { id: string; tab: Tab; known: Run | null }) {
-  const [run, setRun] = useState<Run | null>(known);
+export function RunPage({ id, tab }: { id: string; tab: Tab }) {
+  const [run, setRun] = useState<Run | null>(null);
   const [history, setHistory] = useState<History>(emptyHistory);
   const [checkpoints, setCheckpoints] = useState<Checkpoint[] | null>(null);
   const [plan, setPlan] = useState<Plan | null>(null);
