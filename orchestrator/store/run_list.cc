@@ -3,7 +3,6 @@
 #include <map>
 #include <utility>
 
-#include "base/ascii.h"
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
@@ -62,6 +61,34 @@ void add_states(const std::vector<runs::RunState>& states, Condition* condition)
   condition->add(states.size() == 1 ? "state = " + places : "state IN (" + places + ")");
 }
 
+// What LIKE finds the text itself by, wherever it stands.
+std::string pattern_of(const std::string& text) {
+  std::string pattern = "%";
+  for (const char c : text) {
+    if (c == '%' || c == '_' || c == '\\') pattern += '\\';
+    pattern += c;
+  }
+  return pattern + "%";
+}
+
+// The index that has a list in its order, with what most filters look at; empty: SQLite chooses.
+std::string index_of(const RunFilter& filter) {
+  if (!filter.text.empty()) return filter.sort == RunSort::Created ? " INDEXED BY runs_text" : "";
+  if (!filter.name_prefix.empty() || filter.since_utc || filter.until_utc) return "";
+  const bool all = filter.archived == Archived::Also;
+  switch (filter.sort) {
+    case RunSort::Created:
+      return "";
+    case RunSort::Ended:
+      return all ? " INDEXED BY runs_all_by_end" : " INDEXED BY runs_by_end";
+    case RunSort::TimeToAccuracy:
+      return all ? " INDEXED BY runs_all_by_accuracy" : " INDEXED BY runs_by_accuracy";
+    case RunSort::Name:
+      return all ? " INDEXED BY runs_all_by_name" : " INDEXED BY runs_by_archived_name";
+  }
+  return "";
+}
+
 Condition condition_of(const RunFilter& filter) {
   Condition condition;
   add_states(filter.states, &condition);
@@ -77,8 +104,9 @@ Condition condition_of(const RunFilter& filter) {
   if (filter.since_utc) condition.add("created_utc >= " + condition.place(*filter.since_utc));
   if (filter.until_utc) condition.add("created_utc < " + condition.place(*filter.until_utc));
   if (!filter.text.empty()) {
-    const std::string place = condition.place(base::lower_case(filter.text));
-    condition.add("instr(lower(name || char(10) || id || char(10) || error), " + place + ") > 0");
+    const std::string pattern = condition.place(pattern_of(filter.text));
+    const std::string like = " LIKE " + pattern + " ESCAPE '\\'";
+    condition.add("(id" + like + " OR name" + like + " OR error" + like + ")");
   }
   return condition;
 }
@@ -104,12 +132,12 @@ std::string page_of(const RunFilter& filter, Condition* condition) {
   const std::string order = " ORDER BY " + key + direction + ", number" + direction;
   const std::string limit = " LIMIT " + condition->place(std::int64_t{filter.limit} + 1);
   if (filter.text.empty()) {
-    return "SELECT " + kRowColumns + " FROM runs" + condition->where() + order + limit;
+    return "SELECT " + kRowColumns + " FROM runs" + index_of(filter) + condition->where() + order +
+           limit;
   }
   // A search looks at many rows, which are large: it takes an index that has what it looks at.
-  return "SELECT " + kRowColumns + " FROM runs WHERE number IN (SELECT number FROM runs " +
-         (filter.sort == RunSort::Created ? "INDEXED BY runs_text" : "") + condition->where() +
-         order + limit + ")" + order;
+  return "SELECT " + kRowColumns + " FROM runs WHERE number IN (SELECT number FROM runs" +
+         index_of(filter) + condition->where() + order + limit + ")" + order;
 }
 
 ListPlace place_of(const runs::Run& run, RunSort sort) {
@@ -182,7 +210,9 @@ RunList StoreReads::list(const RunFilter& filter) {
   RunList list;
   Condition condition = condition_of(filter);
   if (filter.with_total) {
-    Statement count = reader->prepare("SELECT count(*) FROM runs" + condition.where());
+    Statement count =
+        reader->prepare("SELECT count(*) FROM runs" +
+                        (filter.text.empty() ? "" : index_of(filter)) + condition.where());
     condition.bind(count);
     if (count.step()) list.total = count.integer(0);
   }

@@ -255,8 +255,12 @@ ALTER TABLE runs ADD COLUMN kind TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN crossing_model TEXT NOT NULL DEFAULT '';
 CREATE INDEX runs_by_kind ON runs(kind, ended_utc)
   WHERE state = 'succeeded' AND time_to_accuracy IS NOT NULL;
-CREATE INDEX runs_by_end ON runs(ifnull(ended_utc, 9e99), number);
-CREATE INDEX runs_by_accuracy ON runs(ifnull(time_to_accuracy, 9e99), number);
+CREATE INDEX runs_all_by_end ON runs(ifnull(ended_utc, 9e99), number, state);
+CREATE INDEX runs_all_by_accuracy ON runs(ifnull(time_to_accuracy, 9e99), number, state);
+CREATE INDEX runs_all_by_name ON runs(name, number, state);
+CREATE INDEX runs_by_end ON runs(archived, ifnull(ended_utc, 9e99), number, state);
+CREATE INDEX runs_by_accuracy ON runs(archived, ifnull(time_to_accuracy, 9e99), number, state);
+CREATE INDEX runs_by_archived_name ON runs(archived, name, number, state);
 CREATE INDEX runs_text ON runs(created_utc, number, archived, state, name, id, error);
 )sql";
 

@@ -88,6 +88,7 @@ class Stack {
   orchestrator::api::Api api_;
 };
 using Stacks = std::vector<std::unique_ptr<Stack>>;
+using Query = std::map<std::string, std::string>;
 using Ask = std::function<orchestrator::api::Response(Stack&)>;
 
 // Puts the median of processor time, milliseconds, of each store into `sizes`; they take turns.
@@ -149,6 +150,19 @@ Json measure_all(const Stacks& stacks) {
         return s.get("runs", {{"state", "failed"}, {"limit", "15"}});
       },
       &sizes);
+  const auto listed = [&](const std::string& name, const Query& query) {
+    measure(
+        stacks, name, 200, [query](Stack& s) { return s.get("runs", query); }, &sizes);
+  };
+  listed("list_of_three_states_ms", {{"state", "failed,running,queued"}});
+  listed("list_by_name_ms", {{"sort", "name"}, {"order", "ascending"}});
+  listed("list_by_end_ms", {{"sort", "ended"}});
+  listed("list_by_time_to_accuracy_ms", {{"sort", "time_to_accuracy"}, {"order", "ascending"}});
+  listed("list_of_a_name_ms", {{"name", "run07"}});
+  listed("list_of_an_hour_ms",
+         {{"since", "2023-11-14T22:20:00Z"}, {"until", "2023-11-14T23:20:00Z"}});
+  listed("list_with_total_ms", {{"total", "true"}});
+  listed("search_of_text_ms", {{"text", "no such text"}, {"total", "true"}});
   measure(
       stacks, "run_ms", 200, [](Stack& s) { return s.get(s.run(s.runs() / 2)); }, &sizes);
   measure(
