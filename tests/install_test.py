@@ -33,6 +33,9 @@ def main():
         assert output(trainer, "--version").strip(), "the trainer does not tell its version"
         plugins = list(prefix.glob("lib*/**/libnccl-tuner-regatta.so"))
         assert len(plugins) == 1, f"the tuner plug-in is not installed: {plugins}"
+        for shell, script in (("bash", "bash-completion/completions/regatta"), ("zsh", "zsh/site-functions/_regatta"),
+                              ("fish", "fish/vendor_completions.d/regatta.fish")):
+            assert (prefix / "share" / script).read_text() == output(regatta, "completion", shell), script
         examples = sorted((prefix / "share" / "regatta" / "topology").glob("*.yaml"))
         assert len(examples) == 5, examples
         for example in examples:

@@ -30,6 +30,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(topo)     \
   COMMAND(plan)     \
   COMMAND(simulate) \
+  COMMAND(completion) \
   COMMAND(config)   \
   COMMAND(open)     \
   COMMAND(serve)    \
