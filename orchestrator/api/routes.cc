@@ -130,7 +130,9 @@ std::optional<double> Call::moment(std::string_view name) const {
 }
 
 std::optional<Response> refuse_query(const Request& request, Parameters known) {
-  for (const auto& [name, value] : request.query) {
+  for (const auto& asked : request.query) {
+    const std::string& name = asked.first;
+    const std::string& value = asked.second;
     const auto found = std::find_if(known.begin(), known.end(), [&](const Parameter& parameter) {
       return parameter.name == name;
     });
