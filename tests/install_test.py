@@ -36,6 +36,10 @@ def main():
         for shell, script in (("bash", "bash-completion/completions/regatta"), ("zsh", "zsh/site-functions/_regatta"),
                               ("fish", "fish/vendor_completions.d/regatta.fish")):
             assert (prefix / "share" / script).read_text() == output(regatta, "completion", shell), script
+        pages = prefix / "share" / "man" / "man1"
+        names = {path.name for path in pages.iterdir()}
+        assert {"regatta.1", "regatta-ckpt.1", "regatta-submit.1"} <= names and len(names) > 20, names
+        assert (pages / "regatta-submit.1").read_text() == output(regatta, "man", "submit")
         examples = sorted((prefix / "share" / "regatta" / "topology").glob("*.yaml"))
         assert len(examples) == 5, examples
         for example in examples:

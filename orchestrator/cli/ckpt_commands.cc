@@ -109,10 +109,10 @@ class CkptCommand : public Command {
  protected:
   void add_words(OptionList& options) {
     options
-        .add("words", &words_,
+        .add("words", ValueKind::RunFirst, &words_,
              std::string(shape_) + "; a checkpoint is named as listed, by its step, or 'latest'")
         .type = "WORD";
-    options.add("--directory", &directory_,
+    options.add("--directory", ValueKind::Directory, &directory_,
                 "the run's directory, instead of RUN; needs no controller");
   }
   [[nodiscard]] ClientOptions& client() { return client_; }
@@ -341,11 +341,15 @@ class CkptExport : public CkptCommand {
   void add_options(OptionList& options) override {
     add_words(options);
     add_server_options(options, &client());
-    options.add("-o,--output", &output_, "directory to make").is_required = true;
-    options.add("--trainer", &trainer_, "regatta-train (default: beside this program, or in PATH)");
-    pass_on(options, "--for", "pretraining (both heads), encoder, or question-answering");
-    pass_on(options, "--vocab", "the model's vocab.txt, if the dataset is gone");
-    pass_on(options, "--qa-head",
+    options.add("-o,--output", ValueKind::Directory, &output_, "directory to make").is_required =
+        true;
+    options.add("--trainer", ValueKind::File, &trainer_,
+                "regatta-train (default: beside this program, or in PATH)");
+    pass_on(options, "--for", ValueKind::Any,
+            "pretraining (both heads), encoder, or question-answering")
+        .offered = {"pretraining", "encoder", "question-answering"};
+    pass_on(options, "--vocab", ValueKind::File, "the model's vocab.txt, if the dataset is gone");
+    pass_on(options, "--qa-head", ValueKind::File,
             "for question-answering: a .safetensors file with qa_outputs.{weight,bias}");
     pass_on_flag(options, "--with-optimizer", "the optimizer's moments as well");
     pass_on_flag(options, "--cased", "--vocab is of a model that keeps case and accents");
@@ -365,11 +369,11 @@ class CkptExport : public CkptCommand {
   }
 
  private:
-  void pass_on(OptionList& options, const std::string& name, const char* help) {
+  Option& pass_on(OptionList& options, const std::string& name, ValueKind kind, const char* help) {
     const auto pass = [this, name](const std::string& value) {
       passed_on_.push_back(name + "=" + value);
     };
-    options.add(name, std::function<void(const std::string&)>(pass), help);
+    return options.add(name, kind, std::function<void(const std::string&)>(pass), help);
   }
   void pass_on_flag(OptionList& options, const std::string& name, const char* help) {
     const auto pass = [this, name] { passed_on_.push_back(name); };

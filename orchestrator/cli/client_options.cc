@@ -18,7 +18,7 @@ void add_server_options(OptionList& options, ClientOptions* client) {
   options.add("--server", set(&client->server.name),
               "the controller: unix:PATH of its socket, or http://… (default: REGATTA_SERVER, or "
               "DATA/controller.sock)");
-  options.add("--token-file", set(&client->server.token_file),
+  options.add("--token-file", ValueKind::File, set(&client->server.token_file),
               "with http://: file with the controller's token (default: REGATTA_TOKEN_FILE, or "
               "DATA/token)");
   options.add("--timeout", &client->timeout_seconds, "seconds to wait for each answer").range = {
@@ -31,7 +31,8 @@ void add_client_options(OptionList& options, ClientOptions* client) {
 }
 
 void add_run(OptionList& options, std::string* run) {
-  options.add("run", run, "the run's id, or its name if only one run has it").is_required = true;
+  options.add("run", ValueKind::Run, run, "the run's id, or its name if only one run has it")
+      .is_required = true;
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -17,6 +17,16 @@ struct NumberRange {
   double high = 0;
 };
 
+// What a value names, for a shell that completes it.
+enum class ValueKind {
+  Any,
+  Run,       // its id or name
+  RunFirst,  // of several words, the first is a run; another may be anything
+  RunFile,   // a file, most often *.yaml or *.json
+  File,
+  Directory,
+};
+
 // An option, a flag, or a word without dashes.
 struct Option {
   // Where the parser writes, or what it calls. A list of texts takes an option as often as it is
@@ -33,9 +43,11 @@ struct Option {
   std::string type{};                  // what help shows for a value; empty: by the target
   std::string default_text{};          // of a function, which has no value to show
   std::vector<std::string> choices{};  // the words that are allowed; empty: any
+  std::vector<std::string> offered{};  // words that completion offers where any is allowed
   std::optional<NumberRange> range{};
   bool is_required = false;
   bool is_hidden = false;  // help leaves it out
+  ValueKind kind = ValueKind::Any;
 
   // "--output", "file": what messages call it.
   [[nodiscard]] std::string name() const {
@@ -53,6 +65,13 @@ class OptionList {
   // What comes back may be completed until the next call. The target lives until the command ran.
   Option& add(std::string names, Option::Target target, std::string help) {
     return options_.emplace_back(Option{std::move(names), std::move(target), std::move(help)});
+  }
+
+  // The same, where the value names something.
+  Option& add(std::string names, ValueKind kind, Option::Target target, std::string help) {
+    Option& option = add(std::move(names), std::move(target), std::move(help));
+    option.kind = kind;
+    return option;
   }
 
   // An option that sets *value to what its word means. Another word is refused with

@@ -32,6 +32,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(simulate) \
   COMMAND(completion) \
   COMMAND(config)   \
+  COMMAND(man)      \
   COMMAND(open)     \
   COMMAND(serve)    \
   COMMAND(version)

@@ -145,7 +145,7 @@ class ConfigShow : public Command {
         environment_(program.environment) {}
 
   void add_options(OptionList& options) override {
-    options.add("file", &options_.file,
+    options.add("file", ValueKind::RunFile, &options_.file,
                 "a run file, shown as it would be submitted to Slurm; - for stdin");
     options.add("--origin", &options_.origin, "say from which file each value is");
     options.add("--secrets", &options_.secrets, "also show the values of slurm.environment");

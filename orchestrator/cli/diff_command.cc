@@ -223,10 +223,11 @@ class Diff : public Command {
 
   void add_options(OptionList& options) override {
     options
-        .add("run", &options_.run,
+        .add("run", ValueKind::Run, &options_.run,
              "a job's number, the name that --freeze printed, or a run's id or name")
         .is_required = true;
-    options.add("file", &options_.file, "a run file to compare with the run's own");
+    options.add("file", ValueKind::RunFile, &options_.file,
+                "a run file to compare with the run's own");
     options.add("--names-only", &options_.names_only, "without the lines that changed");
     add_client_options(options, &client_);
   }

@@ -202,9 +202,10 @@ class Doctor : public Command {
         environment_(program.environment) {}
 
   void add_options(OptionList& options) override {
-    options.add("file", &options_.files,
+    options.add("file", ValueKind::File, &options_.files,
                 "what `regatta topo` reads, or nccl.conf; - for stdin; none: this machine");
-    options.add("--job", &options_.job, "a run file, for the variables that it sets");
+    options.add("--job", ValueKind::RunFile, &options_.job,
+                "a run file, for the variables that it sets");
     options.add("--list", &options_.list, "list the checks: what each finds, why, what to do");
     add_format_option(options, &options_.format);
   }

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/runs/run.h"
 #include "orchestrator/text/run_csv.h"
 #include "orchestrator/text/terminal.h"
 
@@ -64,7 +65,8 @@ class List : public Command {
 
   void add_options(OptionList& options) override {
     options.add("--limit", &limit_, "show at most this many").range = {1, 1'000'000};
-    options.add("--state", &state_, "only runs in this state; several with commas between them");
+    options.add("--state", &state_, "only runs in this state; several with commas between them")
+        .offered = runs::run_state_names();
     options.add("--name", &name_, "only runs whose name begins so");
     options.add("--text", &text_, "only runs with this in their id, name or error");
     options.add("--since", &since_, "only runs made since then: 24h, 7d, 2026-11-27");

@@ -92,7 +92,8 @@ void add_srun(OptionList& options, std::vector<std::string>* srun) {
 }
 
 void add_nvml_library(OptionList& options, std::string* library) {
-  options.add("--nvml-library", library, "NVIDIA's management library, to ask this machine's GPUs");
+  options.add("--nvml-library", ValueKind::File, library,
+              "NVIDIA's management library, to ask this machine's GPUs");
 }
 
 Capture probe_here(const std::string& nvml_library, const site::ProgramEnvironment& environment) {

@@ -93,7 +93,7 @@ class Open : public Command {
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
-    options.add("run", &run_, "the run's id or name; without it: all runs");
+    options.add("run", ValueKind::Run, &run_, "the run's id or name; without it: all runs");
     options.add("--url", &url_,
                 "the page's address as the browser reaches it, such as the local end of ssh -L");
     options.add("--browser", &browser_, "open it in the desktop's browser");

@@ -229,14 +229,15 @@ class Plan : public Command {
         environment_(program.environment) {}
 
   void add_options(OptionList& options) override {
-    options.add("file", &options_.file, "the run file, YAML or JSON; - for stdin").is_required =
-        true;
+    options
+        .add("file", ValueKind::RunFile, &options_.file, "the run file, YAML or JSON; - for stdin")
+        .is_required = true;
     add_machines(options);
     add_model(options);
-    options.add("--runs", &options_.runs,
+    options.add("--runs", ValueKind::Directory, &options_.runs,
                 "the runs directory, whose earlier runs count (default: REGATTA_RUNS, or what "
                 "`regatta config show` says)");
-    options.add("--directory", &options_.directory,
+    options.add("--directory", ValueKind::Directory, &options_.directory,
                 "write plan.json and plan.tuner there; made if it is missing");
     const auto explain = [this] { options_.format = PlanFormat::Explain; };
     options.add("--explain", std::function<void()>(explain), "the same as --output explain");
@@ -252,13 +253,13 @@ class Plan : public Command {
 
  private:
   void add_machines(OptionList& options) {
-    options.add("--cluster", &options_.clusters,
+    options.add("--cluster", ValueKind::File, &options_.clusters,
                 "the machines, a file that `regatta topo` reads; repeatable");
     options.add("--nodes", &options_.nodes, "plan for N nodes of the described kind").range = {
         1, 8192};
     options.add("--live", &options_.live, "plan for this machine");
     add_srun(options, &options_.srun);
-    options.add("--measured", &options_.measured,
+    options.add("--measured", ValueKind::File, &options_.measured,
                 "a log of nccl-tests or of `regatta-train bench comm` on these machines; "
                 "repeatable");
     options.add("--ranks", &options_.ranks,

@@ -24,7 +24,7 @@ class Probe : public Command {
         environment_(program.environment) {}
 
   void add_options(OptionList& options) override {
-    options.add("-o,--output", &output_, "the file; - for stdout");
+    options.add("-o,--output", ValueKind::File, &output_, "the file; - for stdout");
     add_nvml_library(options, &nvml_library_);
     // For the child that asks NVML, and may hang.
     options.add("--nvml-calls", &nvml_calls_, "").is_hidden = true;

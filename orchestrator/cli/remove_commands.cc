@@ -73,7 +73,8 @@ class RemovalCommand : public Command {
       : Command(std::move(text)), client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
-    Option& runs = options.add("runs", &runs_, "ids, or names if only one run has them");
+    Option& runs =
+        options.add("runs", ValueKind::Run, &runs_, "ids, or names if only one run has them");
     runs.type = "RUN";
     runs.is_required = true;
     options.add("--dry-run", &dry_run_, "only say what would be freed");

@@ -320,12 +320,12 @@ class Serve : public Command {
     options.add("--address", &options_.address, "the loopback address to listen on");
     options.add("--port", &options_.port, "the port to listen on; 0: any free one").range = {0,
                                                                                              65535};
-    options.add("--data", &options_.data,
+    options.add("--data", ValueKind::Directory, &options_.data,
                 "the store's directory, on a local disk (default: $XDG_STATE_HOME/regatta)");
-    options.add("--runs", &options_.runs,
+    options.add("--runs", ValueKind::Directory, &options_.runs,
                 "where run directories are made (default: REGATTA_RUNS, what `regatta config "
                 "show` says, or DATA/runs)");
-    options.add("--trainer", &options_.trainer,
+    options.add("--trainer", ValueKind::File, &options_.trainer,
                 "regatta-train (default: beside this program, or in PATH)");
     options.choose("--scheduler", &options_.scheduler,
                    {{"auto", std::string("auto")},
@@ -341,12 +341,12 @@ class Serve : public Command {
         .add("--stop-grace", &options_.stop_grace_seconds,
              "seconds that a cancelled run has to write its checkpoint")
         .range = {0, 86400};
-    options.add("--cluster", &options_.clusters,
+    options.add("--cluster", ValueKind::File, &options_.clusters,
                 "the machines, a file that `regatta topo` reads: runs on their GPUs are planned; "
                 "repeatable");
-    options.add("--measured", &options_.measured,
+    options.add("--measured", ValueKind::File, &options_.measured,
                 "a log of nccl-tests on these machines; repeatable");
-    options.add("--page-directory", &options_.page_directory,
+    options.add("--page-directory", ValueKind::Directory, &options_.page_directory,
                 "serve the page from here (development)");
     options.add("--allow-privileged", &options_.allow_privileged, "run even as root");
   }

@@ -280,11 +280,12 @@ class Simulate : public Command {
 
  private:
   void add_machines(OptionList& options) {
-    options.add("run-file", &options_.run_file, "the run file, YAML or JSON; - for stdin");
-    options.add("--cluster", &options_.cluster,
+    options.add("run-file", ValueKind::RunFile, &options_.run_file,
+                "the run file, YAML or JSON; - for stdin");
+    options.add("--cluster", ValueKind::File, &options_.cluster,
                 "a cluster description, or another file that `regatta topo` reads; - for stdin");
     options.add("--nodes", &options_.nodes, "numbers of nodes to compare: 1,2,4");
-    options.add("--measured", &options_.measured,
+    options.add("--measured", ValueKind::File, &options_.measured,
                 "a log of nccl-tests, used for the numbers of nodes that it fits; repeatable");
     options.add("--sharp", &options_.sharp, "assume in-network reduction (SHARP)");
   }

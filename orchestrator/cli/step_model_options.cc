@@ -4,7 +4,7 @@ namespace regatta::orchestrator::cli {
 
 void add_lengths(OptionList& options, std::string* lengths) {
   options.add(
-      "--lengths", lengths,
+      "--lengths", ValueKind::File, lengths,
       "table of sample lengths in tokens, lines `low,high,fraction` (default: all as long as "
       "data.max_length)");
 }

@@ -72,14 +72,17 @@ class Submit : public Command {
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
-    options.add("file", &file_, "the run file, YAML or JSON; - for stdin").is_required = true;
-    options.add("--plan", &plan_, "a plan.json of `regatta plan`");
+    options.add("file", ValueKind::RunFile, &file_, "the run file, YAML or JSON; - for stdin")
+        .is_required = true;
+    options.add("--plan", ValueKind::File, &plan_, "a plan.json of `regatta plan`");
     options.add("--dry-run", &dry_run_,
                 "only show what would be submitted: checks, plan, command and script");
     options.add("--wait", &wait_,
                 "watch the run and return its exit code (100: it failed without one)");
-    options.add("--after", &after_, "begin only when this run has succeeded; repeatable").type =
-        "RUN";
+    options
+        .add("--after", ValueKind::Run, &after_,
+             "begin only when this run has succeeded; repeatable")
+        .type = "RUN";
     const auto set_key = [this](const std::string& key) { idempotency_key_ = key; };
     options.add("--idempotency-key", std::function<void(const std::string&)>(set_key),
                 "repeating a submission with the same key and file makes no second run");

@@ -71,7 +71,7 @@ class Topo : public Command {
 
   void add_options(OptionList& options) override {
     options.add(
-        "file", &options_.files,
+        "file", ValueKind::File, &options_.files,
         "captures, nvidia-smi's matrices, NCCL topologies, ibnetdiscover's dumps, "
         "Slurm's topology and nodes (`scontrol show topology`, `scontrol show node`), cluster "
         "descriptions, graph.json; - for stdin");
