@@ -1,162 +1,212 @@
 #!/usr/bin/env python3
-"""`regatta completion`: real shells read the scripts, and offer what the program's own help lists.
+"""`regatta completion`: real shells complete what the program's own help lists, and runs, and execute none of their names.
 
-    completion_test.py BUILD
+    completion_test.py BUILD CASE
 
-The last line is `N passed, N failed, N skipped`.
+Without zsh, fish or shellcheck a case is skipped, exit code 77; with `shells` or `lint` in REQUIRE it fails.
 """
+import http.server
+import json
 import os
-import pathlib
-import re
-import shutil
+import socketserver
 import subprocess
 import sys
-import tempfile
+import threading
+import time
 
-REGATTA = pathlib.Path(sys.argv[1]) / "orchestrator" / "regatta"
-HOSTILE = ["demo-01ab23", "a b", "$(touch pwned)", "`touch pwned`", "-rf", "x;y", "q'uote", 'd"quote', "../up", "ok_2.x"]
+import shells
+from help_text import REGATTA, commands, main, need, run
 
-
-def run(*words, **options):
-    return subprocess.run([REGATTA, *words], capture_output=True, text=True, timeout=60, check=True, **options).stdout
-
-
-def script(shell):
-    return run("completion", shell)
+# Names that would do harm, or break a line, were they expanded or shown; and two that are plain.
+HOSTILE = ["$(touch pwned)", "`touch pwned`", "a b", "-rf", "--help", "x;touch pwned", "q'uote", 'd"quote', "../up", "*",
+           "new\nline", "tab\tbed", "esc\x1b[31m", "${HOME}", "a&b", "~", "ü", "a\\b", "x|y", "#", ""]
+PLAIN = ["demo-01ab23", "ok_2.x"]
 
 
-def listed(*words):
-    """(names of commands, options) in a help text."""
-    text = run(*words, "--help")
-    options = set(re.findall(r"(?<![\w-])(--?[a-zA-Z][a-z0-9-]*)", text[text.find("\n"):]))
-    return {name for name in re.findall(r"^  ([a-z]+)  ", text, re.M)}, options
-
-
-def commands():
-    top, _ = listed()
-    for name in sorted(top):
-        yield (name,)
-        if name == "ckpt":
-            for part in sorted(listed(name)[0]):
-                yield (name, part)
-
-
-def complete(folder, *words):
-    """What bash offers for the last word."""
-    line = " ".join(f"'{word}'" for word in words)
-    done = subprocess.run(["bash", "-c", f'source script; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _regatta; '
-                                         'printf "%s\\n" "${COMPREPLY[@]}"'],
-                          capture_output=True, text=True, cwd=folder, timeout=60,
-                          env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
-    assert done.returncode == 0 and done.stderr == "", done
-    return [word for word in done.stdout.split("\n") if word]
-
-
-def in_bash(folder):
-    (folder / "script").write_text(script("bash"))
-    (folder / "regatta").write_text("#!/bin/sh\nprintf '%s\\n' " + " ".join(
-        "'" + name.replace("'", "'\\''") + "'" for name in HOSTILE) + "\n")
-    (folder / "regatta").chmod(0o755)
-
-
-def bash_offers_every_command_and_option(folder):
-    in_bash(folder)
-    top = {words[0] for words in commands()}
-    assert {"ls", "submit", "ckpt", "completion"} <= top and len(top) > 20, top
-    assert top <= set(complete(folder, "regatta", "")), top - set(complete(folder, "regatta", ""))
-    assert complete(folder, "regatta", "sub") == ["submit"]
-    seen = 0
-    for words in commands():
-        if words == ("sbatch",):  # its options are sbatch's
+def compare(offers, missing_is_fine=()):
+    """`offers` takes a list of lines, each a list of words; gives what a shell offers for the last word of each."""
+    lines, wanted = [], []
+    for path, told in commands().items():
+        if told.parts:
+            lines.append([*path, ""])
+            wanted.append(set(told.parts))
+        if path == ("sbatch",):
             continue
-        options = listed(*words)[1] - {"--json"}
-        offered = set(complete(folder, "regatta", *words, "-"))
-        missing = {option for option in options if option not in offered and run(*words, "--help").count(f" {option} ") > 0}
-        assert {"--help"} <= offered and not {m for m in missing if f"\n  {m}" in run(*words, "--help")}, (words, missing)
-        seen += len(offered)
-    assert seen > 100, seen
+        for dashes in ("-", "--"):
+            lines.append([*path, dashes])
+            wanted.append({name for name in told.choices if name.startswith(dashes)})
+        for name, choices in told.choices.items():
+            if choices and name.startswith("--"):
+                lines.append([*path, name, ""])
+                wanted.append(set(choices))
+    lines += [["completion", ""], ["ckpt", "export", "--for", ""], ["ls", "--state", "s"]]
+    wanted += [{"bash", "zsh", "fish"}, {"pretraining", "encoder", "question-answering"},
+               {"starting", "stopping", "succeeded", "stopped"}]
+    for line, want, offered in zip(lines, wanted, offers(lines), strict=True):
+        found = {word.rstrip("=") for word in offered}
+        assert want - found <= set(missing_is_fine), f"{line}: {sorted(want - found)} is not offered, but {sorted(found)}"
+        assert found - want == set(), f"{line}: {sorted(found - want)} is offered, and is not in the help"
 
 
-def bash_offers_values_and_parts(folder):
-    in_bash(folder)
-    assert complete(folder, "regatta", "ls", "-o", "") == ["text", "json", "csv", "yaml", "name"]
-    assert complete(folder, "regatta", "ls", "--sort", "t") == ["time_to_accuracy"]
-    assert complete(folder, "regatta", "ls", "--limit", "") == [], "a number is the reader's"
-    assert "verify" in complete(folder, "regatta", "ckpt", "")
-    assert {"bash", "zsh", "fish"} <= set(complete(folder, "regatta", "completion", ""))
+def compare_runs(place, offers):
+    """Runs are offered where one is taken, however they are called, and nothing is executed."""
+    lines = [["show", ""], ["ckpt", "verify", ""], ["rm", "demo", ""], ["submit", "x.yaml", "--after", ""], ["logs", "-f", ""],
+             ["show", "demo-"], ["diff", "--timeout", "3", ""]]
+    place.answer("\n".join(HOSTILE + PLAIN).encode() + b"\n\xff\xfe\n\0x\n", 0)
+    harmless = {"new", "line"}  # of the name with a line break
+    for line, offered in zip(lines, offers(lines), strict=True):
+        want = {word for word in PLAIN if word.startswith(line[-1])}
+        assert set(offered) - harmless - {"x"} == want, (line, offered)
+    place.answer(b"demo-01ab23\n", 6)
+    assert offers([["show", "--", ""]]) in ([["demo-01ab23"]], [[]])
+    place.answer(b"", 6)
+    assert not [word for word in offers([["show", "x"]])[0]], "no controller: nothing is offered"
+    left = sorted(path.name for path in (place.folder / "work").iterdir())
+    assert "pwned" not in left, left
 
 
-def bash_offers_runs_and_runs_nothing(folder):
-    in_bash(folder)
-    for words in (("show",), ("ckpt", "verify"), ("cancel",)):
-        offered = [word for word in complete(folder, "regatta", *words, "") if not word.startswith("-")]
-        assert offered == ["demo-01ab23", "ok_2.x"], (words, offered)
-    assert [word for word in complete(folder, "regatta", "show", "dem")] == ["demo-01ab23"]
-    assert not (folder / "pwned").exists()
-    (folder / "regatta").write_text("#!/bin/sh\nexit 6\n")
-    assert all(word.startswith("-") for word in complete(folder, "regatta", "show", "")), "no controller: nothing is said"
+def compare_files(place, offers):
+    for name in ("a.yaml", "b.json", "c.txt", "$(touch pwned).yaml"):
+        (place.folder / "work" / name).write_text("")
+    (place.folder / "work" / "folder").mkdir()
+    runs, files, directories = offers([["submit", ""], ["plan", "--cluster", ""], ["serve", "--data", ""]])
+    plain = {word.rstrip("/") for word in runs}
+    assert {"a.yaml", "b.json", "folder"} <= plain, runs
+    for found in (files, directories):
+        assert not found or "folder" in {word.rstrip("/") for word in found}, found
+    assert not (place.folder / "work" / "pwned").exists()
 
 
-def other_shells_read_theirs(folder):
-    skipped = []
-    for shell, check in (("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])):
-        if not shutil.which(check[0]):
-            skipped.append(shell)
-            continue
-        path = folder / f"script.{shell}"
-        path.write_text(script(shell))
-        done = subprocess.run([*check, path], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0 and done.stderr == "", done
-    if skipped:
-        print(f"SKIPPED: completion: not installed: {', '.join(skipped)}")
+def bash_completes_what_help_lists(place):
+    compare(place.bash)
 
 
-def fish_offers_the_same(folder):
-    if not shutil.which("fish"):
-        print("SKIPPED: completion: fish is not installed")
-        return
-    in_bash(folder)
-    (folder / "script.fish").write_text(script("fish"))
-
-    def offered(line):
-        done = subprocess.run(["fish", "--no-config", "-c", f"source script.fish; complete -C 'regatta {line}'"],
-                              capture_output=True, text=True, cwd=folder, timeout=60,
-                              env={**os.environ, "HOME": str(folder), "PATH": f"{folder}:{os.environ['PATH']}"})
-        assert done.returncode == 0 and done.stderr == "", done
-        return [each.split("\t")[0] for each in done.stdout.splitlines()]
-    assert {words[0] for words in commands()} <= set(offered("")), offered("")
-    assert offered("sub") == ["submit"]
-    assert sorted(offered("ls --sort ")) == ["created", "ended", "name", "time_to_accuracy"]
-    assert "verify" in offered("ckpt ")
-    assert {"demo-01ab23", "ok_2.x"} <= set(offered("show ")) and "-rf" not in offered("show ")
-    assert not (folder / "pwned").exists()
+def bash_completes_runs_and_executes_none(place):
+    compare_runs(place, place.bash)
 
 
-def shellcheck_finds_nothing(folder):
-    if not shutil.which("shellcheck"):
-        print("SKIPPED: completion: shellcheck is not installed")
-        return
-    path = folder / "script.bash"
-    path.write_text("#!/bin/bash\n" + script("bash"))
-    done = subprocess.run(["shellcheck", path], capture_output=True, text=True, timeout=120)
+def bash_completes_values_wherever_they_stand(place):
+    place.answer(b"demo-1\n", 0)
+    cases = {("ls", "--output", "=", "js"): ["json"], ("ls", "--output", "="): ["text", "json", "csv", "yaml", "name"],
+             ("ls", "--output=j",): ["--output=json"], ("ls", "-o", "c"): ["csv"], ("ls", "--limit", ""): [],
+             ("show", "--server", "unix", ":", "/x", ""): ["demo-1"], ("show", "--server", "unix", ":"): [],
+             ("ls", "--state", "ckpt", "--rev"): ["--reverse"], ("show", "a", ""): [], ("show", "--", "de"): ["demo-1"],
+             ("ckpt", "show", "demo-1", ""): [], ("man", "ck"): ["ckpt"], ("nothing", ""): list(commands()[()].parts),
+             ("sbatch", "--free"): []}
+    for line, offered in zip(cases, place.bash(list(cases)), strict=True):
+        assert offered == cases[line], (line, offered)
+    (place.folder / "work" / "x.txt").write_text("")
+    compare_files(place, place.bash)
+
+
+def bash_completes_on_a_terminal(place):
+    place.answer("\n".join(HOSTILE + PLAIN).encode(), 0)
+    (place.folder / "work" / "run file.yaml").write_text("")
+    (place.folder / "work" / "note.txt").write_text("")
+    terminal = shells.Terminal(["bash", "--norc", "-i"], place)
+    terminal.type(f"source {place.script('bash')}; bind 'set enable-bracketed-paste off'; echo re''ady\n")
+    terminal.wait_for("ready")
+    # What is typed, and the arguments that then come to a function of the program's name.
+    terminal.type("regatta() { printf '<%s>' \"$@\"; echo; }\n")
+    for typed, shown in (("regatta simu\t--study=ml\t", "<simulate><--study=mlperf>"), ("regatta show dem\t", "<show><demo-01ab23>"),
+                         ("regatta submit run\t", "<submit><run file.yaml>"), ("regatta topo no\t", "<topo><note.txt>"),
+                         ("regatta ls --since 3d --arch\t", "<ls><--since><3d><--archived>"),
+                         ("regatta show --server unix:/x --sec\t", "<show><--server><unix:/x><--secrets>")):
+        terminal.type(typed + "\n")
+        terminal.wait_for(shown)
+    terminal.close()
+    assert not (place.folder / "work" / "pwned").exists()
+
+
+def bash_script_is_clean(place):
+    assert place.run(["bash", "-n", place.script("bash")], "") == ""
+    need("shellcheck", "lint")
+    done = subprocess.run(["shellcheck", place.script("bash")], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[:3000]
 
 
-def main():
-    failed = 0
-    cases = (bash_offers_every_command_and_option, bash_offers_values_and_parts, bash_offers_runs_and_runs_nothing,
-             other_shells_read_theirs, fish_offers_the_same, shellcheck_finds_nothing)
-    for case in cases:
-        with tempfile.TemporaryDirectory() as name:
-            try:
-                case(pathlib.Path(name))
-                print(f"passed  completion.{case.__name__}", flush=True)
-            except Exception as error:  # every failure is counted, and the next case runs
-                failed += 1
-                print(f"failed  completion.{case.__name__}: {type(error).__name__}: {error}", flush=True)
-    print(f"{len(cases) - failed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
+def zsh_completes_what_help_lists(place):
+    need("zsh")
+    assert place.run(["zsh", "-n", place.script("zsh")], "") == ""
+    compare(place.zsh)
 
+
+def zsh_completes_runs_and_files_and_executes_none(place):
+    need("zsh")
+    compare_runs(place, place.zsh)
+    compare_files(place, place.zsh)
+
+
+def fish_completes_what_help_lists(place):
+    need("fish")
+    assert place.run(["fish", "-n", place.script("fish")], "") == ""
+    compare(place.fish)
+
+
+def fish_completes_runs_and_files_and_executes_none(place):
+    need("fish")
+    compare_runs(place, place.fish)
+    compare_files(place, place.fish)
+
+
+class Controller(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """Answers as a controller would: `body` to every request, after `seconds`."""
+    daemon_threads = True
+
+    def __init__(self, path, body, seconds=0):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                time.sleep(seconds)
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def address_string(self):
+                return "unix"
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(str(path), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+def hidden_mode(server):
+    began = time.monotonic()
+    done = subprocess.run([REGATTA, "completion", "--runs"], capture_output=True, timeout=60,
+                          env={**os.environ, "REGATTA_SERVER": server})
+    assert done.returncode == 0 and done.stderr == b"", done
+    return done.stdout.decode().split("\n")[:-1], time.monotonic() - began
+
+
+def runs_are_plain_words_or_nothing(place):
+    rows = [{"id": "demo-01ab23", "name": "demo"}, {"id": "twin-1", "name": "twin"}, {"id": "twin-2", "name": "twin"}]
+    rows += [{"id": name, "name": name + "n"} for name in HOSTILE]
+    Controller(place.folder / "good", json.dumps({"runs": rows, "next": None}).encode())
+    words = []
+    for _ in range(10):  # on a busy machine a second can be too short
+        words = words or hidden_mode(f"unix:{place.folder}/good")[0]
+    # Names of the hostile ids that are plain themselves.
+    assert set(words) - {"n"} == {"demo", "demo-01ab23", "twin-1", "twin-2"}, words
+    for name, body in (("text", b"nonsense"), ("list", b"[1]"), ("rows", b'{"runs": [1, null, {"id": 3}]}'), ("none", b"{}"),
+                       ("empty", b"")):
+        Controller(place.folder / name, body)
+        assert hidden_mode(f"unix:{place.folder}/{name}")[0] == [], name
+    for server in (f"unix:{place.folder}/nothing", "http://127.0.0.1:1", "what is this", "unix:"):
+        assert hidden_mode(server)[0] == [], server
+    Controller(place.folder / "slow", b"{}", 30)
+    words, seconds = hidden_mode(f"unix:{place.folder}/slow")
+    assert words == [] and seconds < 5, seconds
+    assert "--runs" not in run("completion", "--help")
+
+
+CASES = (bash_completes_what_help_lists, bash_completes_runs_and_executes_none,
+         bash_completes_values_wherever_they_stand, bash_completes_on_a_terminal, bash_script_is_clean,
+         zsh_completes_what_help_lists, zsh_completes_runs_and_files_and_executes_none,
+         fish_completes_what_help_lists, fish_completes_runs_and_files_and_executes_none,
+         runs_are_plain_words_or_nothing)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(CASES, lambda folder: shells.Place(folder, REGATTA)))
