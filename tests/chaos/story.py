@@ -122,7 +122,7 @@ class Story:
         """What is over stays over, and nothing that was acknowledged is missing."""
         acknowledged, starts = set(self.known.values()), len(self.controller.downs)
         adopted = self.controller.is_adopted()
-        status, answer = self.controller.ask("GET", "/runs?limit=1000")
+        status, answer = self.controller.ask("GET", "/runs?limit=1000&full=true")
         if status != 200:
             return None
         if len(self.controller.downs) != starts:
