@@ -1,6 +1,7 @@
 #include "orchestrator/api/accuracy_json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -91,7 +92,7 @@ Response time_to_accuracy(store::StoreReads& store, const Call& call, const runs
   if (const auto words = call.text("thresholds")) {
     for (const std::string& word : base::split(*words, ',')) {
       const auto value = base::parse_number(word);
-      if (!value || thresholds.size() == kMostThresholds) {
+      if (!value || !std::isfinite(*value) || thresholds.size() == kMostThresholds) {
         return parameter_problem("thresholds",
                                  "thresholds is '" + base::printable(words->substr(0, 50)) +
                                      "'; use at most " + std::to_string(kMostThresholds) +

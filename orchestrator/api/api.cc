@@ -11,6 +11,7 @@
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/explain.h"
 #include "orchestrator/api/health.h"
+#include "orchestrator/api/history_json.h"
 #include "orchestrator/api/node_json.h"
 #include "orchestrator/api/openapi.h"
 #include "orchestrator/api/page.h"
@@ -276,6 +277,13 @@ Response Api::metrics(const Call& call) {
   store::Snapshot store = controller_.store().snapshot();
   return json_response(200, metrics_json(store, control::find_run(store, call.names.at(0)),
                                          call.integer("since"), kMostStepRows));
+}
+
+Response Api::history(const Call& call) {
+  store::Snapshot store = controller_.store().snapshot();
+  return json_response(
+      200, history_json(store, control::find_run(store, call.names.at(0)), call.integer("since"),
+                        static_cast<int>(call.integer("limit"))));
 }
 
 Response Api::time_to_accuracy(const Call& call) {

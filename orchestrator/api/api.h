@@ -55,6 +55,7 @@ class Api {
   [[nodiscard]] Response cancel(const Call& call);
   [[nodiscard]] Response resume(const Call& call);
   [[nodiscard]] Response metrics(const Call& call);
+  [[nodiscard]] Response history(const Call& call);
   [[nodiscard]] Response time_to_accuracy(const Call& call);
   [[nodiscard]] Response logs(const Call& call);
   [[nodiscard]] Response explain(const Call& call);

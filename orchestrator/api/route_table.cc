@@ -47,6 +47,11 @@ constexpr Parameter kMetricsQuery[] = {
     {"since", Kind::Integer, "the `cursor` of an answer: only what came after it", "0", "", 0,
      kMostCursor},
 };
+constexpr Parameter kHistoryQuery[] = {
+    {"since", Kind::Integer, "the `cursor` of an answer: only what came after it", "0", "", 0,
+     kMostCursor},
+    {"limit", Kind::Integer, "at most so many rows", "1000", "", 1, 10000},
+};
 constexpr Parameter kThresholdsQuery[] = {
     {"thresholds", Kind::Text,
      "values of the metric, with commas between them: when each was reached first"},
@@ -71,6 +76,7 @@ constexpr RouteAnswer kRemovalAnswers[] = {{200, "Removal"},
                                            {202, "Removal", "`left` says what is left"}};
 constexpr RouteAnswer kArchivalAnswers[] = {{200, "Archival"}};
 constexpr RouteAnswer kMetricsAnswers[] = {{200, "Metrics"}};
+constexpr RouteAnswer kHistoryAnswers[] = {{200, "History"}};
 constexpr RouteAnswer kAccuracyAnswers[] = {{200, "TimeToAccuracy"}};
 constexpr RouteAnswer kLogAnswers[] = {{200, "Log"}};
 constexpr RouteAnswer kExplainAnswers[] = {{200, "Explanation"}};
@@ -114,6 +120,8 @@ std::span<const Route> Api::routes() {
        R"({"slurm": {"time_limit": 120}})"},
       {"GET", "runs/{id}/metrics", "series of steps, evaluations and checkpoints", &Api::metrics,
        kMetricsAnswers, kMetricsQuery},
+      {"GET", "runs/{id}/history", "every step, evaluation and checkpoint, none left out",
+       &Api::history, kHistoryAnswers, kHistoryQuery},
       {"GET", "runs/{id}/time_to_accuracy",
        "what was reached when, what is predicted, and where the time went", &Api::time_to_accuracy,
        kAccuracyAnswers, kThresholdsQuery},

@@ -247,6 +247,20 @@ void add_series(Json* all) {
                                                {"high", value},
                                                {"model", text()},
                                                {"held", or_null(flag())}}))}});
+  const auto row_of = [](const char* type, const Json& fields) {
+    Json schema =
+        object({{"type", one_of({type})}, {"attempt", integer()}, {"at_seconds", number()}});
+    for (const auto& [key, property] : fields["properties"].items()) add(&schema, key, property);
+    return schema;
+  };
+  (*all)["StepRow"] = row_of("step", record<store::StepRow>());
+  (*all)["EvaluationRow"] = row_of("evaluation", record<store::EvaluationRow>());
+  (*all)["CheckpointRow"] = row_of("checkpoint", record<store::CheckpointRow>());
+  (*all)["History"] = object({{"rows", list_of({{"anyOf",
+                                                 {reference("StepRow"), reference("EvaluationRow"),
+                                                  reference("CheckpointRow")}}})},
+                              {"cursor", integer()},
+                              {"more", flag()}});
   (*all)["Log"] = object({{"text", text()}, {"next", integer()}, {"launch", integer()}});
   (*all)["Plan"] = any_object();
 }

@@ -14,8 +14,10 @@ namespace regatta::orchestrator::cli {
   COMMAND(archive)  \
   COMMAND(cancel)   \
   COMMAND(ckpt)     \
+  COMMAND(compare)  \
   COMMAND(diff)     \
   COMMAND(explain)  \
+  COMMAND(export)   \
   COMMAND(logs)     \
   COMMAND(ls)       \
   COMMAND(resume)   \

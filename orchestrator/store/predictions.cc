@@ -24,7 +24,9 @@ std::vector<runs::PastRun> past_runs(StoreReads& store, const runs::Run& run) {
   if (run.kind.empty() || !run.summary.target) return past;
   const runs::Better better = better_of(run.summary);
   for (const runs::Run& each : store.runs_alike(run.kind, run.created_utc, kMostPastRuns)) {
-    auto points = prediction_inputs(store, each, store.attempts(each.number))->points;
+    const auto inputs = prediction_inputs(store, each, store.attempts(each.number));
+    if (!inputs) continue;
+    std::vector<runs::EvaluationPoint> points = inputs->points;
     // Its own target may have been another one.
     for (runs::EvaluationPoint& point : points) {
       point.target_met = better == runs::Better::Higher ? point.value >= *run.summary.target

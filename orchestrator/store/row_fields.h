@@ -11,34 +11,34 @@ template <typename Archive, runs::RecordOf<StepRow> R>
 void fields(Archive& archive, R& r) {
   archive(runs::kept("cursor"), r.cursor);
   archive(runs::kept("attempt"), r.attempt);
-  archive(runs::kept("step"), r.step);
+  archive(runs::served("step"), r.step);
   archive(runs::kept("seconds"), r.seconds);
-  archive(runs::kept("loss"), r.loss);
-  archive(runs::kept("mlm_loss"), r.mlm_loss);
-  archive(runs::kept("samples"), r.samples);
-  archive(runs::kept("tokens"), r.tokens);
-  archive(runs::kept("step_seconds"), r.step_seconds);
-  archive(runs::kept("exposed_seconds"), r.exposed_seconds);
-  archive(runs::kept("imbalance"), r.imbalance);
-  archive(runs::kept("moved_bytes"), r.moved_bytes);
-  archive(runs::kept("goodput"), r.goodput);
-  archive(runs::kept("noise_scale"), r.noise_scale);
-  archive(runs::kept("noise_scale_low"), r.noise_scale_low);
-  archive(runs::kept("noise_scale_high"), r.noise_scale_high);
-  archive(runs::kept("efficiency"), r.efficiency);
-  archive(runs::kept("mfu"), r.mfu);
-  archive(runs::kept("utilisation"), r.utilisation);
+  archive(runs::served("loss"), r.loss);
+  archive(runs::served("mlm_loss"), r.mlm_loss);
+  archive(runs::served("samples"), r.samples);
+  archive(runs::served("tokens"), r.tokens);
+  archive(runs::served("step_seconds"), r.step_seconds);
+  archive(runs::served("exposed_seconds"), r.exposed_seconds);
+  archive(runs::served("imbalance"), r.imbalance);
+  archive(runs::served("moved_bytes"), r.moved_bytes);
+  archive(runs::served("goodput"), r.goodput);
+  archive(runs::served("noise_scale"), r.noise_scale);
+  archive(runs::served("noise_scale_low"), r.noise_scale_low);
+  archive(runs::served("noise_scale_high"), r.noise_scale_high);
+  archive(runs::served("efficiency"), r.efficiency);
+  archive(runs::served("mfu"), r.mfu);
+  archive(runs::served("utilisation"), r.utilisation);
 }
 
 template <typename Archive, runs::RecordOf<EvaluationRow> R>
 void fields(Archive& archive, R& r) {
   archive(runs::kept("cursor"), r.cursor);
   archive(runs::kept("attempt"), r.attempt);
-  archive(runs::kept("step"), r.step);
+  archive(runs::served("step"), r.step);
   archive(runs::kept("seconds"), r.seconds);
-  archive(runs::kept("mlm_accuracy"), r.mlm_accuracy);
-  archive(runs::kept("mlm_loss"), r.mlm_loss);
-  archive(runs::kept("target_met"), r.target_met);
+  archive(runs::served("mlm_accuracy"), r.mlm_accuracy);
+  archive(runs::served("mlm_loss"), r.mlm_loss);
+  archive(runs::served("target_met"), r.target_met);
 }
 
 template <typename Archive, runs::RecordOf<CheckpointRow> R>

@@ -169,6 +169,9 @@ class StoreReads {
   [[nodiscard]] std::int64_t newest_cursor(runs::RunNumber run);
   // At most `limit` rows after `cursor`, thinned evenly by step, always with the newest.
   [[nodiscard]] std::vector<StepRow> steps(runs::RunNumber run, std::int64_t cursor, int limit);
+  // The first so many after `cursor`, in its order.
+  [[nodiscard]] std::vector<StepRow> steps_after(runs::RunNumber run, std::int64_t cursor,
+                                                 int limit);
   [[nodiscard]] std::vector<StepRow> newest_steps(runs::RunNumber run, int limit);
   [[nodiscard]] std::vector<EvaluationRow> evaluations(runs::RunNumber run, std::int64_t cursor);
   [[nodiscard]] std::vector<CheckpointRow> checkpoints(runs::RunNumber run, std::int64_t cursor);

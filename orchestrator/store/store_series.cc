@@ -206,6 +206,14 @@ std::vector<StepRow> StoreReads::steps(runs::RunNumber run, std::int64_t cursor,
   return rows;
 }
 
+std::vector<StepRow> StoreReads::steps_after(runs::RunNumber run, std::int64_t cursor, int limit) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask =
+      reader->prepare(kSteps + "WHERE run = ?1 AND cursor > ?2 ORDER BY cursor LIMIT ?3");
+  ask.bind(runs::row_of(run), cursor, limit);
+  return read_rows<StepRow>(ask);
+}
+
 std::vector<StepRow> StoreReads::newest_steps(runs::RunNumber run, int limit) {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(kSteps + "WHERE run = ?1 ORDER BY cursor DESC LIMIT ?2");

@@ -190,11 +190,21 @@ def a_run_is_submitted_watched_and_kept(api, data):
     assert api("GET", "/runs/{id}", id=kept, query="secrets=true", way="unix")[0] == 200
     assert api("GET", "/runs/{id}", id=kept, query="secrets=true")[0] == 403
     told = api("GET", "/runs/{id}/time_to_accuracy", id=kept, query="thresholds=0,0.99")[1]
+    rows, cursor, more = [], 0, True
+    while more:
+        page = api("GET", "/runs/{id}/history", id=kept, query=f"since={cursor}&limit=7")[1]
+        rows, cursor, more = rows + page["rows"], page["cursor"], page["more"]
+    journal = [json.loads(line) for path in (api.controller.data / "runs" / kept / "attempts").glob("*/journal.jsonl")
+               for line in path.read_text().splitlines()]
+    for kind, name in (("step", "step"), ("evaluation", "eval"), ("checkpoint", "checkpoint")):
+        have = [row["step"] for row in rows if row["type"] == kind]
+        assert have == [record["step"] for record in journal if record["type"] == name], (kind, have)
     parts = told["time"]
     whole = parts.pop("whole_seconds")
     assert abs(sum(parts.values()) - whole) < 1e-6 and parts["training_seconds"] > 0, told["time"]
     assert told["reached"][0]["step"] == 0 and told["reached"][1]["step"] is None, told["reached"]
-    assert api("GET", "/runs/{id}/time_to_accuracy", id=kept, query="thresholds=0.1,x")[0] == 400
+    for bad in ("0.1,x", "nan", "inf", "", "0.1,,0.2", ",".join(["0.1"] * 51)):
+        assert api("GET", "/runs/{id}/time_to_accuracy", id=kept, query=f"thresholds={bad}")[0] == 400, bad
     assert api("GET", "/runs/{id}/logs", id=kept)[1]["launch"] == 1
     assert api("GET", "/runs/{id}/plan", id=kept)[0] == 404
     assert api("POST", "/runs/{id}/cancel", id=kept)[0] == 200
@@ -331,6 +341,22 @@ def the_command_line_lists_what_the_api_does(api, _):
     rows = list(csv.DictReader(io.StringIO(ls("--all", "-o", "csv"))))
     assert [row["id"] for row in rows] == [run["id"] for run in whole]
     assert [row["state"] for row in rows] == [run["state"] for run in whole]
+
+    done = subprocess.run([BUILD / "orchestrator" / "regatta", "compare", "--server",
+                           f"unix:{api.controller.data}/controller.sock", "long", "after", "-o", "json"], capture_output=True,
+                          text=True, timeout=60, check=True)
+    told = json.loads(done.stdout)
+    assert told["differences"]["steps"] == [10**6, 5], told
+
+    def export(*words):
+        return subprocess.run([BUILD / "orchestrator" / "regatta", "export", "--server",
+                               f"unix:{api.controller.data}/controller.sock", "long", *words], capture_output=True, text=True,
+                              timeout=60, check=True).stdout
+    steps = list(csv.DictReader(io.StringIO(export())))
+    lines = [json.loads(line) for line in export("--series", "all", "-o", "jsonl").splitlines()]
+    assert steps and [int(row["step"]) for row in steps] == [row["step"] for row in lines if row["type"] == "step"]
+    assert [float(row["loss"]) for row in steps] == [row["loss"] for row in lines if row["type"] == "step"]
+    assert {row["type"] for row in lines} == {"step", "evaluation", "checkpoint"}
 
 
 def nothing_in_it_was_left_out(api, _):
