@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/wording.h"
@@ -79,12 +80,6 @@ store::RunFilter filter_of(const Call& call) {
   return filter;
 }
 
-std::string hex_of(const std::string& bytes) {
-  std::string text;
-  for (const char c : bytes) text += base::formatted("%02x", static_cast<unsigned char>(c));
-  return text;
-}
-
 // Of an even number of hexadecimal digits.
 std::optional<std::string> bytes_of(std::string_view hex) {
   std::string bytes;
@@ -117,7 +112,7 @@ std::string order_letters(const store::RunFilter& filter) {
 std::string cursor_text(const store::RunFilter& filter, const store::ListPlace& place) {
   const auto* const name = std::get_if<std::string>(&place.key);
   const std::string key =
-      name != nullptr ? hex_of(*name)
+      name != nullptr ? base::hex(*name)
                       : base::formatted("%016" PRIx64,
                                         std::bit_cast<std::uint64_t>(std::get<double>(place.key)));
   return order_letters(filter) + key + "-" +

@@ -1,8 +1,8 @@
 #include "orchestrator/cli/command_outline.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "base/wording.h"
 
@@ -67,12 +67,6 @@ class ValueReader {
   ValueKind kind_;
 };
 
-std::string upper(std::string text) {
-  for (char& letter : text)
-    letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-  return text;
-}
-
 OutlineOption outline_of_option(const Option& option) {
   const ValueText value = std::visit(ValueReader(option.kind), option.target);
   OutlineOption made{base::split(option.names, ','),
@@ -85,7 +79,7 @@ OutlineOption outline_of_option(const Option& option) {
                      option.is_required,
                      value.is_repeatable};
   const bool is_operand = option.names.front() != '-';
-  if (is_operand) made.value = upper(option.names);
+  if (is_operand) made.value = base::upper_case(option.names);
   if (!option.choices.empty() && !is_operand) made.value = base::join(option.choices, "|");
   if (!option.type.empty()) made.value = option.type;
   if (option.range) {

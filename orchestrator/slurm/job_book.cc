@@ -175,9 +175,11 @@ std::string JobBook::id_to_ask(const std::string& token) const {
 }
 
 // According to accounting. A job whose time was over may have submitted its successor under the
-// same token, and nobody but accounting knows of that one either.
+// same token, and nobody but accounting knows of that one either. An execution that was requeued is
+// never the last one.
 bool JobBook::has_ended(const Entry& entry) {
   if (!entry.accounted || !ended_in_accounting(entry.accounted->state)) return false;
+  if (entry.accounted->state.has(JobFlag::Requeued)) return false;
   const auto& exit = entry.accounted->exit;
   const bool continues =
       exit && exit->code == static_cast<int>(trainer::contract::ExitCode::Continue);
@@ -235,7 +237,9 @@ runs::ProcessReport JobBook::report(const JobHandle& handle, std::string_view lo
         return unknown;
     }
   }
-  // Slurm forgets ended jobs after a while, and accounting hears of them late.
+  // Slurm forgets ended jobs after a while, and accounting hears of them late. Before the queue was
+  // asked for this one, what accounting has may be of an earlier execution.
+  if (entry.queue_answered < 0) return unknown;
   if (has_ended(entry)) return ended_report(*entry.accounted, log);
   if (!is_lost(entry)) return unknown;
   runs::ProcessReport gone;

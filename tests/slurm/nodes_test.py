@@ -274,6 +274,7 @@ def an_allocation_is_probed_in_one_step(cluster, controller):
     done = controller.call("topo", "--srun=--nodes=3", server=False)
     assert done.returncode == 0, done.stderr
     assert "3 nodes node[01-03]" in done.stdout and "NUMA domain" in done.stdout, done.stdout
+    wait("the step's nodes are done with it", lambda: "COMPLETING" not in cluster.output("scontrol", "show", "node", "-o"))
     files = []
     for name, words in {"nodes": ("node", "-o"), "switches": ("topology",)}.items():
         files.append(cluster.work / name)

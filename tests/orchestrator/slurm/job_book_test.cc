@@ -56,6 +56,29 @@ TEST_F(JobBookTest, FollowsTheQueue) {
   EXPECT_FALSE(book_.has_open());
 }
 
+// What accounting says of other jobs may have rows of this one: of an execution that was requeued.
+TEST_F(JobBookTest, AccountingSaysNothingBeforeTheQueueWasAsked) {
+  book_.take_accounting(jobs({with_exit(job("FAILED"), 25, 0)}), {"ffffffffffffffff"}, 11, kAll);
+  EXPECT_EQ(state(), runs::ProcessState::Unknown);
+  book_.take_queue(jobs({job("PENDING")}), 12);
+  EXPECT_EQ(state(), runs::ProcessState::Waiting);
+}
+
+TEST_F(JobBookTest, ARequeuedExecutionIsNotTheEnd) {
+  slurm::JobRow first = with_exit(job("REQUEUED"), 0, 0);
+  first.start = 100;
+  book_.take_accounting(jobs({first}), {"ffffffffffffffff"}, 11, kAll);
+  EXPECT_EQ(state(), runs::ProcessState::Unknown);
+  book_.take_queue(jobs({}), 12);
+  EXPECT_EQ(state(), runs::ProcessState::Unknown) << "it runs again, or did, and nobody said how";
+  EXPECT_EQ(book_.wanted(), std::vector<std::string>{kToken});
+  slurm::JobRow second = with_exit(job("COMPLETED"), 0, 0);
+  second.start = 200;
+  book_.take_accounting(jobs({first, second}), {kToken}, 13, kAll);
+  EXPECT_EQ(state(), runs::ProcessState::Ended);
+  EXPECT_EQ(book_.report(kJob).exit_code, 0);
+}
+
 // An answer to a question that was asked before the submission says nothing about it.
 TEST_F(JobBookTest, AnEarlierQuestionDoesNotCount) {
   book_.take_queue(jobs({}), 9);
