@@ -58,7 +58,7 @@ TEST_F(JobBookTest, FollowsTheQueue) {
 
 // What accounting says of other jobs may have rows of this one: of an execution that was requeued.
 TEST_F(JobBookTest, AccountingSaysNothingBeforeTheQueueWasAsked) {
-  book_.take_accounting(jobs({with_exit(job("FAILED"), 25, 0)}), {"ffffffffffffffff"}, 11, kAll);
+  book_.take_accounting(jobs({with_exit(job("FAILED"), 1, 0)}), {"ffffffffffffffff"}, 11, kAll);
   EXPECT_EQ(state(), runs::ProcessState::Unknown);
   book_.take_queue(jobs({job("PENDING")}), 12);
   EXPECT_EQ(state(), runs::ProcessState::Waiting);
