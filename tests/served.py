@@ -1,5 +1,8 @@
-"""How tests reach a `regatta serve`: by its data directory, where its socket and its token are."""
+"""How tests reach a `regatta serve`: by its data directory, where its socket and its token are; and data to train on."""
+import http.client
 import pathlib
+import socket
+import subprocess
 
 # In the environment of every test but those of the defaults: empty, no file of site or user fills in its runs.
 NO_DEFAULTS = {"REGATTA_CONFIG": "", "REGATTA_SITE_CONFIG": ""}
@@ -13,3 +16,33 @@ def server_of(data):
 def bearer(data):
     """The headers that raw HTTP over TCP needs."""
     return {"Authorization": "Bearer " + (pathlib.Path(data) / "token").read_text().strip()}
+
+
+class OverSocket(http.client.HTTPConnection):
+    """HTTP over a controller's unix socket."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(self.path)
+
+
+def make_data(directory, trainer):
+    """A dataset of made-up sentences."""
+    words = "boat river wind sail oar crew race lake shore storm rope mast tide deck".split()
+    lines, state = [], 1
+    for number in range(600):
+        sentence = []
+        for _ in range(8):
+            state = (state * 1103515245 + 12345) % 2**31
+            sentence.append(words[state // 65536 % len(words)])
+        lines.append("The " + " ".join(sentence) + "." + ("\n" if number % 6 == 5 else ""))
+    text = directory / "corpus.txt"
+    text.write_text("\n".join(lines) + "\n")
+    subprocess.run([trainer, "prepare", text, "-o", directory / "data", "--train-vocab", "256"], check=True,
+                   capture_output=True, timeout=120)
+    return directory / "data"

@@ -11,30 +11,21 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from served import OverSocket  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("REGATTA_BINARY_DIR", ROOT / "build" / "release"))
 REGATTA = BUILD / "orchestrator" / "regatta"
 RUN = json.dumps({"name": "old", "steps": 10, "data": {"path": "/nowhere"}})
 END = '{"sequence": 1, "utc_seconds": %f, "seconds": 5, "type": "end", "reason": "steps", "exit_code": 0}\n'
 START = ('{"sequence": 0, "utc_seconds": %f, "seconds": 0, "type": "start", "attempt": 1, "execution": "%016x", '
          '"process": 1, "host": "elsewhere", "steps": 10, "batch_size": 1}\n')
-
-
-class OverSocket(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=60)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
-        self.sock.connect(self.path)
 
 
 def get(path, target):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 
 from cluster import ROOT, wait
+import served
 from served import server_of
 
 BUILD = pathlib.Path(os.environ.get("REGATTA_BINARY_DIR", ROOT / "build" / "release"))
@@ -33,20 +34,7 @@ slurm:
 
 
 def make_data(directory):
-    """A dataset of made-up sentences."""
-    words = "boat river wind sail oar crew race lake shore storm rope mast tide deck".split()
-    lines, state = [], 1
-    for number in range(600):
-        sentence = []
-        for _ in range(8):
-            state = (state * 1103515245 + 12345) % 2**31
-            sentence.append(words[state // 65536 % len(words)])
-        lines.append("The " + " ".join(sentence) + "." + ("\n" if number % 6 == 5 else ""))
-    text = directory / "corpus.txt"
-    text.write_text("\n".join(lines) + "\n")
-    subprocess.run([TRAINER, "prepare", text, "-o", directory / "data", "--train-vocab", "256"], check=True,
-                   capture_output=True, timeout=120)
-    return directory / "data"
+    return served.make_data(directory, TRAINER)
 
 
 class Controller:

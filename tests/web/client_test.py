@@ -47,7 +47,8 @@ def it_submits_watches_downloads_and_cancels():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         run = folder / "run.yaml"
-        run.write_text(openapi_test.RUN.format(name="example", data=openapi_test.make_data(folder), steps=3000))
+        run.write_text(openapi_test.RUN.format(name="example", data=openapi_test.make_data(
+            folder, openapi_test.BUILD / "trainer" / "regatta-train"), steps=3000))
         controller = openapi_test.Controller(folder)
         try:
             done = subprocess.run(["node", CLIENT / "out" / "client.js", f"http://{controller.address}",

@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,9 @@ except ImportError:  # Debian's package belongs to Debian's interpreter
     os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests"))
+from served import NO_DEFAULTS, OverSocket, make_data  # noqa: E402
+
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
 OVER = ("succeeded", "failed", "stopped", "cancelled")
@@ -42,17 +44,6 @@ target: {{value: 0.9}}
 """
 
 
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=60)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
-        self.sock.connect(self.path)
-
-
 class Controller:
     def __init__(self, folder):
         self.data = folder / "controller"
@@ -60,14 +51,14 @@ class Controller:
         self.process = subprocess.Popen(
             [BUILD / "orchestrator" / "regatta", "serve", "--allow-privileged", "--port", "0", "--data", self.data,
              "--scheduler", "local", "--trainer", BUILD / "trainer" / "regatta-train"], stdout=subprocess.PIPE,
-            stderr=self.log, text=True, env={**os.environ, "REGATTA_CONFIG": "", "REGATTA_SITE_CONFIG": ""})
+            stderr=self.log, text=True, env={**os.environ, **NO_DEFAULTS})
         self.address = self.process.stdout.readline().strip().removeprefix("http://")
         self.token = (self.data / "token").read_text().strip()
 
     def ask(self, method, path, body=None, headers=None, way="tcp"):
         """(status, headers, bytes)"""
         connection = http.client.HTTPConnection(self.address, timeout=60) if way == "tcp" \
-            else UnixConnection(self.data / "controller.sock")
+            else OverSocket(self.data / "controller.sock")
         try:
             sent = {"Authorization": f"Bearer {self.token}"} if way == "tcp" else {}
             connection.request(method, path, body, {**sent, **(headers or {})})
@@ -136,21 +127,6 @@ class Api:
                 return shown
             assert time.monotonic() < deadline, shown
             time.sleep(0.1)
-
-
-def make_data(folder):
-    words = "boat river wind sail oar crew race lake shore storm rope mast tide deck".split()
-    lines, state = [], 1
-    for number in range(600):
-        sentence = []
-        for _ in range(8):
-            state = (state * 1103515245 + 12345) % 2**31
-            sentence.append(words[state // 65536 % len(words)])
-        lines.append("The " + " ".join(sentence) + "." + ("\n" if number % 6 == 5 else ""))
-    (folder / "text.txt").write_text("\n".join(lines) + "\n")
-    subprocess.run([BUILD / "trainer" / "regatta-train", "prepare", folder / "text.txt", "-o", folder / "data",
-                    "--train-vocab", "256"], check=True, capture_output=True, timeout=120)
-    return folder / "data"
 
 
 def the_document_is_served_and_is_the_one_in_the_docs(api, _):
@@ -378,7 +354,7 @@ def main():
     results = {"passed": 0, "failed": 0}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        data = make_data(folder)
+        data = make_data(folder, BUILD / "trainer" / "regatta-train")
         controller = Controller(folder)
         try:
             document = Document(json.loads(controller.ask("GET", "/api/v1/openapi.json")[2]))
