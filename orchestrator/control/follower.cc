@@ -203,15 +203,14 @@ void Follower::refresh(runs::Run* run, const std::vector<runs::Attempt>& attempt
   refresh_axis(run, attempts);
   refresh_rates(run);
   runs::RunSummary& summary = run->summary;
-  summary.time_to_accuracy_seconds = runs::time_to_accuracy(store::evaluation_points(
-      store::RunAxis(attempts), store_.evaluations(run->number, 0), summary.metric));
+  const std::vector<runs::EvaluationPoint> points = store::evaluation_points(
+      store::RunAxis(attempts), store_.evaluations(run->number, 0), summary.metric);
+  summary.time_to_accuracy_seconds = runs::time_to_accuracy(points);
   summary.crossing = summary.crossing_low = summary.crossing_high = std::nullopt;
   summary.crossing_model.clear();
-  if (summary.time_to_accuracy_seconds || runs::is_over(run->state)) return;
-  const auto inputs = store::prediction_inputs(store_, *run, attempts);
-  if (!inputs) return;
+  if (!summary.target || summary.time_to_accuracy_seconds || runs::is_over(run->state)) return;
   const auto crossing =
-      runs::predict_crossing(inputs->points, inputs->target, inputs->better, past_of(*run));
+      runs::predict_crossing(points, *summary.target, store::better_of(summary), past_of(*run));
   if (!crossing) return;
   summary.crossing = crossing->seconds;
   summary.crossing_low = crossing->low;
@@ -220,10 +219,11 @@ void Follower::refresh(runs::Run* run, const std::vector<runs::Attempt>& attempt
 }
 
 const std::vector<runs::PastRun>& Follower::past_of(const runs::Run& run) {
+  const std::pair key{run.number, run.summary.target.value_or(0)};
+  const auto found = past_.find(key);
+  if (found != past_.end()) return found->second;
   if (past_.size() > kMostPast) past_.clear();
-  const auto [at, is_new] = past_.try_emplace({run.number, run.summary.target.value_or(0)});
-  if (is_new) at->second = store::past_runs(store_, run);
-  return at->second;
+  return past_.emplace(key, store::past_runs(store_, run)).first->second;
 }
 
 void Follower::refresh_rates(runs::Run* run) {

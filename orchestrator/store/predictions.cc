@@ -3,20 +3,9 @@
 #include "orchestrator/store/series.h"
 
 namespace regatta::orchestrator::store {
-namespace {
 
 runs::Better better_of(const runs::RunSummary& summary) {
   return summary.metric == "mlm_loss" ? runs::Better::Lower : runs::Better::Higher;
-}
-
-}  // namespace
-
-std::optional<PredictionInputs> prediction_inputs(StoreReads& store, const runs::Run& run,
-                                                  const std::vector<runs::Attempt>& attempts) {
-  if (!run.summary.target) return std::nullopt;
-  return PredictionInputs{
-      evaluation_points(RunAxis(attempts), store.evaluations(run.number, 0), run.summary.metric),
-      *run.summary.target, better_of(run.summary)};
 }
 
 std::vector<runs::PastRun> past_runs(StoreReads& store, const runs::Run& run) {
@@ -24,9 +13,9 @@ std::vector<runs::PastRun> past_runs(StoreReads& store, const runs::Run& run) {
   if (run.kind.empty() || !run.summary.target) return past;
   const runs::Better better = better_of(run.summary);
   for (const runs::Run& each : store.runs_alike(run.kind, run.created_utc, kMostPastRuns)) {
-    const auto inputs = prediction_inputs(store, each, store.attempts(each.number));
-    if (!inputs) continue;
-    std::vector<runs::EvaluationPoint> points = inputs->points;
+    std::vector<runs::EvaluationPoint> points =
+        evaluation_points(RunAxis(store.attempts(each.number)), store.evaluations(each.number, 0),
+                          run.summary.metric);
     // Its own target may have been another one.
     for (runs::EvaluationPoint& point : points) {
       point.target_met = better == runs::Better::Higher ? point.value >= *run.summary.target

@@ -2,7 +2,6 @@
 // and those of finished runs of its kind.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "orchestrator/runs/crossing.h"
@@ -10,15 +9,8 @@
 
 namespace regatta::orchestrator::store {
 
-// What predictions of one run are made of.
-struct PredictionInputs {
-  std::vector<runs::EvaluationPoint> points;
-  double target = 0;
-  runs::Better better = runs::Better::Higher;
-};
-// Nothing for a run without a target, or whose target is not known yet.
-[[nodiscard]] std::optional<PredictionInputs> prediction_inputs(
-    StoreReads& store, const runs::Run& run, const std::vector<runs::Attempt>& attempts);
+// Which way the metric that a run is judged by should go.
+[[nodiscard]] runs::Better better_of(const runs::RunSummary& summary);
 
 // The newest finished runs of the run's kind that had ended when it was submitted, judged by its
 // target: at most kMostPastRuns. The same whenever it is asked for.

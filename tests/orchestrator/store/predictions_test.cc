@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "orchestrator/store/series.h"
 #include "tests/orchestrator/store/store_rows.h"
 #include "tests/orchestrator/support.h"
 
@@ -52,8 +53,9 @@ class PredictionsTest : public testing::Test {
     return *store_.run(run.number);
   }
   std::optional<runs::Crossing> predicted(const runs::Run& run) {
-    const auto inputs = prediction_inputs(store_, run, store_.attempts(run.number));
-    return runs::predict_crossing(inputs->points, inputs->target, inputs->better,
+    const auto points = evaluation_points(RunAxis(store_.attempts(run.number)),
+                                          store_.evaluations(run.number, 0), run.summary.metric);
+    return runs::predict_crossing(points, *run.summary.target, better_of(run.summary),
                                   past_runs(store_, run));
   }
 
