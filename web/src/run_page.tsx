@@ -73,7 +73,7 @@ function headline(run: Run, history: History): Headline {
   const now = prediction ? prediction.seconds - left : 0;
   const range = prediction
     ? `Between ${show.duration(prediction.low - now)} and ${show.duration(prediction.high - now)} ` +
-      `(${Math.round(100 * prediction.confidence)} %${kModels[prediction.model ?? ""] ?? ""}).`
+      `(${Math.round(100 * prediction.confidence)}\u202f%${kModels[prediction.model ?? ""] ?? ""}).`
     : `Target ${target}.`;
   return {
     figure: `≈ ${show.duration(left)}`,
