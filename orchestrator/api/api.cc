@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "orchestrator/api/accuracy_json.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/api/event_api.h"
 #include "orchestrator/api/explain.h"
 #include "orchestrator/api/health.h"
 #include "orchestrator/api/history_json.h"
@@ -118,16 +119,32 @@ Response Api::answer_with(const std::string& name, Secrets secrets) {
 }
 
 Response Api::remove(const Call& call) {
-  return remove_run(controller_, call.names.at(0), {call.flag("dry_run"), call.flag("pinned_too")});
+  return remove_run(controller_, call.names.at(0),
+                    {call.flag("dry_run"), call.flag("pinned_too"), asker_of(call.request.peer)});
 }
 Response Api::archive(const Call& call) {
   return archive_run(controller_, call.names.at(0),
-                     call.flag("dry_run") ? control::DryRun::Yes : control::DryRun::No);
+                     call.flag("dry_run") ? control::DryRun::Yes : control::DryRun::No,
+                     asker_of(call.request.peer));
+}
+
+// What was done to a checkpoint is an event, where it was done.
+Response Api::told(const Call& call, Response response, const char* kind) {
+  if (response.status >= 300 || *kind == '\0') return response;
+  store::Event event;
+  event.kind = kind;
+  event.run = find(call).id;
+  if (call.names.size() > 1) event.checkpoint = call.names[1];
+  event.by = asker_of(call.request.peer);
+  controller_.store().note(event);
+  return response;
 }
 
 Response Api::collect_checkpoints(const Call& call) {
   using Gc = checkpoints::CheckpointTools::Gc;
-  return checkpoint_api_.collect(find(call), call.flag("dry_run") ? Gc::DryRun : Gc::Remove);
+  const bool dry_run = call.flag("dry_run");
+  return told(call, checkpoint_api_.collect(find(call), dry_run ? Gc::DryRun : Gc::Remove),
+              dry_run ? "" : "checkpoint.collected");
 }
 Response Api::show_checkpoint(const Call& call) {
   return checkpoint_api_.show(find(call), call.names.at(1));
@@ -136,16 +153,36 @@ Response Api::verify_checkpoint(const Call& call) {
   return checkpoint_api_.verify(find(call), call.names.at(1));
 }
 Response Api::pin_checkpoint(const Call& call) {
-  return checkpoint_api_.pin(call.request, find(call), call.names.at(1));
+  return told(call, checkpoint_api_.pin(call.request, find(call), call.names.at(1)),
+              "checkpoint.pinned");
 }
 Response Api::unpin_checkpoint(const Call& call) {
-  return checkpoint_api_.unpin(find(call), call.names.at(1));
+  return told(call, checkpoint_api_.unpin(find(call), call.names.at(1)), "checkpoint.unpinned");
 }
 Response Api::show_export(const Call& call) {
   return checkpoint_api_.show_export(find(call), call.names.at(1));
 }
 Response Api::export_checkpoint(const Call& call) {
-  return checkpoint_api_.begin_export(call.request, find(call), call.names.at(1));
+  return told(call, checkpoint_api_.begin_export(call.request, find(call), call.names.at(1)),
+              "checkpoint.exported");
+}
+
+Response Api::remove_export(const Call& call) {
+  return told(call, checkpoint_api_.remove_export(find(call), call.names.at(1)),
+              "checkpoint.export_removed");
+}
+Response Api::checkpoint_file(const Call& call) {
+  return checkpoint_api_.send_file(call.request, find(call), call.names.at(1), call.names.at(2));
+}
+Response Api::checkpoint_archive(const Call& call) {
+  return checkpoint_api_.send_archive(call.request, find(call), call.names.at(1));
+}
+Response Api::export_file(const Call& call) {
+  return checkpoint_api_.send_export_file(call.request, find(call), call.names.at(1),
+                                          call.names.at(2));
+}
+Response Api::export_archive(const Call& call) {
+  return checkpoint_api_.send_export_archive(call.request, find(call), call.names.at(1));
 }
 
 Response Api::checkpoints(const Call& call) {
@@ -182,6 +219,15 @@ Response Api::nodes(const Call&) {
     answer.nodes.rows.front().state = slurm::parse_node_state("MIXED");
   }
   return json_response(200, nodes_json(answer));
+}
+
+Response Api::events(const Call& call) {
+  store::Snapshot store = controller_.store().snapshot();
+  return list_events(store, call);
+}
+
+Response Api::event_stream(const Call& call) {
+  return stream_events(controller_.store(), clock_, call);
 }
 
 Response Api::plan(const Call& call) {
@@ -248,7 +294,8 @@ Response Api::submit(const Call& call) {
     return json_response(
         200, preview_json(controller_.preview(request.body, after), controller_.scheduler_name()));
   }
-  const control::Controller::Accepted accepted = controller_.submit(request.body, key, after);
+  const control::Controller::Accepted accepted =
+      controller_.submit(request.body, key, after, asker_of(request.peer));
   controller_.somebody_looks();
   store::Snapshot store = controller_.store().snapshot();
   const RunParts parts = read_parts(store, accepted.run.number);
@@ -259,7 +306,7 @@ Response Api::submit(const Call& call) {
 }
 
 Response Api::cancel(const Call& call) {
-  const bool changed = controller_.cancel(call.names.at(0));
+  const bool changed = controller_.cancel(call.names.at(0), asker_of(call.request.peer));
   controller_.somebody_looks();
   Response response = answer_with(call.names.at(0), Secrets::Hidden);
   if (changed) response.status = 202;
@@ -267,7 +314,8 @@ Response Api::cancel(const Call& call) {
 }
 
 Response Api::resume(const Call& call) {
-  const bool changed = controller_.resume(call.names.at(0), call.request.body);
+  const bool changed =
+      controller_.resume(call.names.at(0), call.request.body, asker_of(call.request.peer));
   Response response = answer_with(call.names.at(0), Secrets::Hidden);
   if (changed) response.status = 202;
   return response;

@@ -47,6 +47,8 @@ class Api {
   [[nodiscard]] Response health(const Call& call);
   [[nodiscard]] Response document(const Call& call);
   [[nodiscard]] Response nodes(const Call& call);
+  [[nodiscard]] Response events(const Call& call);
+  [[nodiscard]] Response event_stream(const Call& call);
   [[nodiscard]] Response list(const Call& call);
   [[nodiscard]] Response submit(const Call& call);
   [[nodiscard]] Response show(const Call& call);
@@ -68,9 +70,15 @@ class Api {
   [[nodiscard]] Response unpin_checkpoint(const Call& call);
   [[nodiscard]] Response show_export(const Call& call);
   [[nodiscard]] Response export_checkpoint(const Call& call);
+  [[nodiscard]] Response remove_export(const Call& call);
+  [[nodiscard]] Response checkpoint_file(const Call& call);
+  [[nodiscard]] Response checkpoint_archive(const Call& call);
+  [[nodiscard]] Response export_file(const Call& call);
+  [[nodiscard]] Response export_archive(const Call& call);
 
   // What is read from files is read without a connection of the store in hand.
   [[nodiscard]] runs::Run find(const Call& call);
+  [[nodiscard]] Response told(const Call& call, Response response, const char* kind);
   enum class Secrets { Hidden, Shown };
   [[nodiscard]] Response answer_with(const std::string& run, Secrets secrets);
   [[nodiscard]] std::optional<runs::Contact> contact_of(

@@ -55,6 +55,17 @@ class CheckpointApi {
   [[nodiscard]] Response begin_export(const Request& request, const runs::Run& run,
                                       const std::string& name) const;
 
+  // Files as they are (download.h); `file` is one of show()'s or show_export()'s.
+  [[nodiscard]] Response send_file(const Request& request, const runs::Run& run,
+                                   const std::string& name, const std::string& file) const;
+  [[nodiscard]] Response send_archive(const Request& request, const runs::Run& run,
+                                      const std::string& name) const;
+  [[nodiscard]] Response send_export_file(const Request& request, const runs::Run& run,
+                                          const std::string& name, const std::string& file) const;
+  [[nodiscard]] Response send_export_archive(const Request& request, const runs::Run& run,
+                                             const std::string& name) const;
+  [[nodiscard]] Response remove_export(const runs::Run& run, const std::string& name) const;
+
   // `rows` of the journal (checkpoints_json), each with what the directory says of it, and what
   // only the directory knows. A directory that cannot be read leaves the rows as they are, with the
   // reason in "trouble".

@@ -66,6 +66,22 @@ Peer peer_of(int socket) {
 
 }  // namespace
 
+std::uint32_t Connections::events_of(Stage stage) {
+  switch (stage) {
+    case Stage::Working:
+      return 0;
+    case Stage::Answer:
+      return EPOLLOUT;
+    case Stage::Waiting:
+      return EPOLLRDHUP;
+    case Stage::Head:
+    case Stage::Body:
+    case Stage::Linger:
+      break;
+  }
+  return EPOLLIN;
+}
+
 Connections::Connections(std::vector<int> listening, const ConnectionLimits& limits, Events events)
     : listening_(std::move(listening)),
       limits_(limits),
@@ -93,7 +109,7 @@ void Connections::stop() {
   connections_.clear();
 }
 
-void Connections::answer(Id id, std::string wire) {
+void Connections::answer(Id id, Wire wire) {
   {
     const std::lock_guard lock(mutex_);
     answers_.emplace_back(id, std::move(wire));
@@ -139,7 +155,8 @@ void Connections::stop_reading() {
   pause_accepting();
   std::vector<Id> reading;
   for (const auto& [id, each] : connections_) {
-    if (each.stage == Stage::Head || each.stage == Stage::Body) reading.push_back(id);
+    const bool endless = each.rest && !each.rest->size();
+    if (each.stage == Stage::Head || each.stage == Stage::Body || endless) reading.push_back(id);
   }
   for (const Id id : reading) close(id);
 }
@@ -231,20 +248,17 @@ void Connections::handle(Id id, std::uint32_t events) {
   const auto it = connections_.find(id);
   if (it == connections_.end()) return;
   Connection& connection = it->second;
-  if (connection.stage == Stage::Working) {
-    if ((events & (EPOLLHUP | EPOLLERR)) != 0) close(id);  // nobody waits for the answer
+  if (connection.stage == Stage::Working || connection.stage == Stage::Waiting) {
+    if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) close(id);  // nobody waits for it
     return;
   }
   if (connection.stage == Stage::Head || connection.stage == Stage::Body) {
     if (!receive(connection)) return close(id);
     look(id, connection);
   }
-  if (connection.stage == Stage::Answer && !send_more(connection)) return close(id);
+  if (connection.stage == Stage::Answer && !go_on(id, connection)) return close(id);
   if (connection.stage == Stage::Linger && !ignore_input(connection)) return close(id);
-  watch(id, connection,
-        connection.stage == Stage::Working  ? 0U
-        : connection.stage == Stage::Answer ? static_cast<std::uint32_t>(EPOLLOUT)
-                                            : static_cast<std::uint32_t>(EPOLLIN));
+  watch(id, connection, events_of(connection.stage));
 }
 
 // False when the peer is gone. Takes no more than the head or the body can need.
@@ -317,13 +331,15 @@ void Connections::refuse(Connection& connection, const Response& response) {
   // Of a head that could not be read, the first word is all that is known.
   const bool head = connection.head.method == "HEAD" || connection.input.rfind("HEAD ", 0) == 0;
   const Response sent = with_request_id(response, request_id_of(connection.head));
-  set_answer(connection, to_wire(sent, head ? Body::LeftOut : Body::Sent));
+  set_answer(connection, {to_wire(sent, head ? Body::LeftOut : Body::Sent)});
 }
 
-void Connections::set_answer(Connection& connection, std::string wire) {
+void Connections::set_answer(Connection& connection, Wire wire) {
   connection.stage = Stage::Answer;
   connection.input = std::string();
-  connection.output = std::move(wire);
+  connection.output = std::move(wire.bytes);
+  connection.rest = std::move(wire.rest);
+  connection.asked = false;
   connection.sent = 0;
   connection.answered = connection.progress = std::chrono::steady_clock::now();
   unsent_ += connection.output.size();
@@ -342,10 +358,24 @@ bool Connections::send_more(Connection& connection) {
   }
   unsent_ -= connection.output.size();
   connection.output = std::string();
-  connection.stage = Stage::Linger;
+  connection.stage = connection.rest ? Stage::Waiting : Stage::Linger;
+  if (connection.rest) return true;
   // Closing with unread input would reset the connection, and the peer might lose the answer.
   ::shutdown(connection.fd.get(), SHUT_WR);
   return true;
+}
+
+// send_more(), and asks for what follows.
+bool Connections::go_on(Id id, Connection& connection) {
+  if (!send_more(connection)) return false;
+  if (connection.stage != Stage::Waiting) return true;
+  if (stopping_ && !connection.rest->size()) return false;
+  ask(id, connection);
+  return true;
+}
+
+void Connections::ask(Id id, Connection& connection) {
+  connection.asked = events_.ask(id, connection.rest);
 }
 
 // False at the peer's end, or when it goes on sending.
@@ -376,7 +406,7 @@ void Connections::close(Id id) {
 }
 
 void Connections::take_answers() {
-  std::vector<std::pair<Id, std::string>> answers;
+  std::vector<std::pair<Id, Wire>> answers;
   {
     const std::lock_guard lock(mutex_);
     answers.swap(answers_);
@@ -384,6 +414,14 @@ void Connections::take_answers() {
   for (auto& [id, wire] : answers) {
     const auto it = connections_.find(id);
     if (it == connections_.end()) continue;
+    if (wire.is_broken) {
+      close(id);
+      continue;
+    }
+    if (wire.bytes.empty() && wire.rest) {  // the next sweep asks again
+      it->second.asked = false;
+      continue;
+    }
     set_answer(it->second, std::move(wire));
     handle(id, EPOLLOUT);
     while (unsent_ > limits_.unsent_bytes) {
@@ -400,6 +438,7 @@ void Connections::sweep() {
   std::vector<Id> late;
   for (auto& [id, connection] : connections_) {
     if (is_late(connection, now)) late.push_back(id);
+    if (connection.stage == Stage::Waiting && !connection.asked) ask(id, connection);
   }
   for (const Id id : late) {
     Connection& connection = connections_.at(id);
@@ -423,6 +462,7 @@ bool Connections::is_late(Connection& connection, Time now) {
     case Stage::Body:
       return age > limits_.request_seconds;
     case Stage::Working:
+    case Stage::Waiting:
       return false;  // it waits for us
     case Stage::Answer:
       return answered > limits_.answer_seconds;

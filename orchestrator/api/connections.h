@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "orchestrator/api/exchange.h"
 #include "orchestrator/api/http.h"
 #include "orchestrator/api/request_head.h"
 
@@ -24,11 +26,12 @@ struct ConnectionLimits {
   double first_byte_seconds = 10;
   double head_seconds = 15;     // since it was accepted, as all of these
   double request_seconds = 30;  // head and body
-  double answer_seconds = 30;   // since the answer is ready, until the peer has taken it
+  double answer_seconds = 30;   // since the answer, or a piece of it, is ready, until it is taken
   double stop_seconds = 5;      // for answers that are under way when the server ends
   double linger_seconds = 2;    // for the peer to take note of an answer while it still sends
   std::size_t connections = 512;
   std::size_t per_peer = 256;                         // a user of the unix socket, a TCP address
+  std::size_t streams = 64;                           // answers that go out piece by piece
   std::size_t unsent_bytes = std::size_t{64} << 20U;  // of answers that peers do not take
 };
 
@@ -41,6 +44,8 @@ class Connections {
     // A whole request; answer(id, …) follows from any thread, or an answer is returned at once.
     std::function<std::optional<Response>(Id, const RequestHead&, std::string body, const Peer&)>
         take;
+    // Asks for the next piece; answer(id, …) follows from any thread. False: nobody can now.
+    std::function<bool(Id, const std::shared_ptr<BodyStream>&)> ask;
   };
 
   // listening: descriptors that never block; the caller keeps them open.
@@ -54,11 +59,12 @@ class Connections {
   // everything. Nothing is called afterwards.
   void stop();
   // What goes out; any thread, also after stop(). For a connection that is gone it does nothing.
-  void answer(Id id, std::string wire);
+  void answer(Id id, Wire wire);
 
  private:
   using Time = std::chrono::steady_clock::time_point;
-  enum class Stage { Head, Body, Working, Answer, Linger };
+  // Waiting: for the next piece of the answer.
+  enum class Stage { Head, Body, Working, Answer, Waiting, Linger };
   // Between the socket and these buffers is the place for TLS: receive() and send_more() are the
   // only readers and writers of `fd`.
   struct Connection {
@@ -70,6 +76,8 @@ class Connections {
     HeadScanner scanner;
     RequestHead head;
     std::string output;
+    std::shared_ptr<BodyStream> rest;  // what follows it
+    bool asked = false;                // for the next piece
     std::size_t sent = 0;
     std::size_t ignored = 0;
     Time accepted, progress, answered;
@@ -77,6 +85,7 @@ class Connections {
   };
   using Table = std::map<Id, Connection>;
 
+  static std::uint32_t events_of(Stage stage);
   void run(const std::stop_token& stop);
   void turn();
   void stop_reading();
@@ -90,9 +99,11 @@ class Connections {
   void look(Id id, Connection& connection);
   void begin_body(Id id, Connection& connection);
   void finish_request(Id id, Connection& connection);
-  void set_answer(Connection& connection, std::string wire);
+  void set_answer(Connection& connection, Wire wire);
   void refuse(Connection& connection, const Response& response);
   bool send_more(Connection& connection);
+  bool go_on(Id id, Connection& connection);
+  void ask(Id id, Connection& connection);
   bool ignore_input(Connection& connection);
   void watch(Id id, Connection& connection, std::uint32_t events);
   void close(Id id);
@@ -113,7 +124,7 @@ class Connections {
   bool stopping_ = false;
   Time swept_;
   std::mutex mutex_;
-  std::vector<std::pair<Id, std::string>> answers_;
+  std::vector<std::pair<Id, Wire>> answers_;
   std::jthread thread_;  // last: it uses all of these
 };
 

@@ -96,6 +96,7 @@ Response with_request_id(Response response, const std::string& id) {
 Response with_tag(Response response, const Request& request) {
   if (request.method != "GET" || response.status != 200) return response;
   if (response.headers.count("ETag") == 0) {
+    if (response.stream) return response;
     // Weak: whether compressed or not, it is the same answer.
     response.headers["ETag"] = "W/\"" + base::digest_of(response.body) + "\"";
   }
@@ -105,6 +106,7 @@ Response with_tag(Response response, const Request& request) {
   if (known.find(opaque) == std::string::npos && base::trimmed(known) != "*") return response;
   response.status = 304;
   response.body.clear();
+  response.stream.reset();
   return response;
 }
 

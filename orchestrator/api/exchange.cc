@@ -91,6 +91,9 @@ class Exchange final : private httplib::Server {
     process_request(stream, true, closed, nullptr);
     return stream.take_written();
   }
+  [[nodiscard]] std::shared_ptr<BodyStream> stream() const {
+    return meant_ ? meant_->stream : nullptr;
+  }
   // Nothing when the library answered by itself.
   [[nodiscard]] const std::optional<Response>& meant() const { return meant_; }
 
@@ -111,6 +114,7 @@ class Exchange final : private httplib::Server {
     if (has_no_body(meant_->status)) return;
     const std::string type =
         base::has_control(meant_->content_type) ? "application/octet-stream" : meant_->content_type;
+    if (meant_->stream) return put_head(*meant_->stream, type, to);
     if (meant_->body.empty()) return to.set_header("Content-Type", type);
     // A provider instead of a body: bodies the library would compress, brotli at its slowest.
     to.set_content_provider(
@@ -119,6 +123,16 @@ class Exchange final : private httplib::Server {
           const std::string_view part = std::string_view(meant_->body).substr(offset, length);
           return sink.write(part.data(), part.size());
         });
+  }
+
+  // The library writes the head, and of the body nothing, since no piece is given to it.
+  static void put_head(const BodyStream& stream, const std::string& type, httplib::Response& to) {
+    const auto nothing = [](std::size_t, httplib::DataSink&) { return false; };
+    const auto size = stream.size();
+    if (!size) return to.set_content_provider(type, nothing);
+    if (*size == 0) return to.set_header("Content-Type", type);
+    to.set_content_provider(*size, type,
+                            [](std::size_t, std::size_t, httplib::DataSink&) { return false; });
   }
 
   const Answer answer_;
@@ -135,8 +149,8 @@ std::string failed(Body body) {
          (body == Body::Sent ? text : "");
 }
 
-std::string run(std::string_view method, std::string_view target, std::string_view body,
-                Exchange::Answer answer) {
+Wire run(std::string_view method, std::string_view target, std::string_view body,
+         Exchange::Answer answer) {
   std::string head = std::string(method) + " " + std::string(target) + " HTTP/1.1\r\n";
   if (method == "POST") head += "Content-Length: " + std::to_string(body.size()) + "\r\n";
   head += kLineEnd;
@@ -145,10 +159,10 @@ std::string run(std::string_view method, std::string_view target, std::string_vi
   const Body sent = method == "HEAD" ? Body::LeftOut : Body::Sent;
   const std::string flaw = exchange.meant() ? flaw_of(wire, *exchange.meant(), sent)
                                             : "the library did not take the request";
-  if (flaw.empty()) return wire;
+  if (flaw.empty()) return {std::move(wire), sent == Body::Sent ? exchange.stream() : nullptr};
   base::log(base::LogLevel::Error, std::string(method) + " " + std::string(target) +
                                        ": the answer was held back: " + flaw);
-  return failed(sent);
+  return {failed(sent)};
 }
 
 Response asked(const Request& request, const std::function<Response(const Request&)>& handler) {
@@ -176,8 +190,8 @@ std::string path_text(std::string_view target) {
 
 }  // namespace
 
-std::string exchange(const RequestHead& head, std::string_view body, const Peer& peer,
-                     const std::function<Response(const Request&)>& handler) {
+Wire exchange(const RequestHead& head, std::string_view body, const Peer& peer,
+              const std::function<Response(const Request&)>& handler) {
   const auto answer = [&](const std::string& path, std::string whole) {
     Request request = without_path(head);
     request.id = request_id_of(head);
@@ -192,7 +206,8 @@ std::string exchange(const RequestHead& head, std::string_view body, const Peer&
 
 std::string to_wire(const Response& response, Body body) {
   return run(body == Body::Sent ? "GET" : "HEAD", "/", "",
-             [&](const std::string&, const std::string&) { return response; });
+             [&](const std::string&, const std::string&) { return response; })
+      .bytes;
 }
 
 std::string flaw_of(std::string_view wire, const Response& meant, Body body) {
@@ -223,10 +238,16 @@ std::string flaw_of(std::string_view wire, const Response& meant, Body body) {
     if (!lengths.empty()) return "it has a length and no body";
     return sent.empty() ? "" : "bytes follow its head";
   }
+  const std::optional<std::uint64_t> size =
+      meant.stream ? meant.stream->size() : std::optional<std::uint64_t>(meant.body.size());
+  if (!size) {
+    if (!lengths.empty()) return "it has a length, and nobody knows its body's";
+    return sent.empty() ? "" : "bytes follow its head";
+  }
   if (lengths.size() != 1) return "it has " + std::to_string(lengths.size()) + " lengths";
-  if (lengths[0] != std::to_string(meant.body.size())) {
+  if (lengths[0] != std::to_string(*size)) {
     return "its length is " + base::printable(lengths[0]) + " and its body has " +
-           std::to_string(meant.body.size()) + " bytes";
+           std::to_string(*size) + " bytes";
   }
   const std::string_view expected = body == Body::Sent ? std::string_view(meant.body) : "";
   if (sent.size() != expected.size()) {

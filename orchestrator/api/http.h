@@ -4,7 +4,10 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 
 namespace regatta::orchestrator::api {
@@ -31,11 +34,31 @@ struct Request {
   std::string id = {};              // delivery.h
 };
 
+// A body that goes out piece by piece, as fast as the peer takes it.
+class BodyStream {
+ public:
+  struct Piece {
+    std::string bytes;
+    bool is_last = false;
+  };
+  BodyStream() = default;
+  virtual ~BodyStream() = default;
+  BodyStream(const BodyStream&) = delete;
+  BodyStream& operator=(const BodyStream&) = delete;
+
+  // Bytes of all pieces; nothing: it ends when the connection does.
+  [[nodiscard]] virtual std::optional<std::uint64_t> size() const = 0;
+  // No bytes, and not the last: there are none yet, and it is asked again soon. In a worker's
+  // thread, by one at a time; what it throws ends the connection.
+  virtual Piece next() = 0;
+};
+
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
   std::map<std::string, std::string> headers;
+  std::shared_ptr<BodyStream> stream = {};  // instead of `body`
 };
 
 }  // namespace regatta::orchestrator::api

@@ -66,6 +66,12 @@ Json query_parameter(const Parameter& parameter) {
   return json;
 }
 
+std::string described(const std::string& name) {
+  if (name == "id") return "of a run: its id, or its name where only one run has it";
+  if (name == "file") return "the name of a file that the checkpoint or the export has";
+  return "of a checkpoint, its step, or `latest`";
+}
+
 Json path_parameters(std::string_view path) {
   Json list = Json::array();
   for (const std::string& part : base::split(path, '/')) {
@@ -74,9 +80,7 @@ Json path_parameters(std::string_view path) {
     list.push_back({{"name", name},
                     {"in", "path"},
                     {"required", true},
-                    {"description", name == "id" ? "of a run: its id, or its name where only one "
-                                                   "run has it"
-                                                 : "of a checkpoint, its step, or `latest`"},
+                    {"description", described(name)},
                     {"schema", {{"type", "string"}}}});
   }
   return list;
@@ -109,8 +113,8 @@ Json answers_of(const Route& route) {
   Json answers = Json::object();
   for (const RouteAnswer& answer : route.answers) {
     const std::string when(answer.when.empty() ? status_title(answer.status) : answer.when);
-    answers[std::to_string(answer.status)] = {
-        {"description", when}, {"content", content("application/json", answer.schema)}};
+    answers[std::to_string(answer.status)] = {{"description", when},
+                                              {"content", content(answer.type, answer.schema)}};
   }
   answers["default"] = {{"description", "what is wrong, and what to do"},
                         {"content", content(kProblemType, "Problem")}};

@@ -12,6 +12,6 @@ namespace regatta::orchestrator::api {
 [[nodiscard]] Response remove_run(control::Controller& controller, const std::string& run,
                                   const control::RemoveOptions& options);
 [[nodiscard]] Response archive_run(control::Controller& controller, const std::string& run,
-                                   control::DryRun dry_run);
+                                   control::DryRun dry_run, const std::string& by);
 
 }  // namespace regatta::orchestrator::api

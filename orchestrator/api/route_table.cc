@@ -52,6 +52,33 @@ constexpr Parameter kHistoryQuery[] = {
      kMostCursor},
     {"limit", Kind::Integer, "at most so many rows", "1000", "", 1, 10000},
 };
+constexpr Parameter kEventKind = {
+    "kind", Kind::Text,
+    "only of these kinds, with commas between them; `run` is all that begin with `run.`"};
+constexpr Parameter kEventRun = {"run", Kind::Text, "only of this run, by id or name"};
+constexpr Parameter kEventNode = {"node", Kind::Text, "only of this node"};
+constexpr Parameter kEventBy = {"by", Kind::Text,
+                                "only what this one asked for: `uid 1000`, `token`"};
+constexpr Parameter kEventsQuery[] = {
+    kEventKind,
+    kEventRun,
+    kEventNode,
+    kEventBy,
+    {"since", Kind::Integer, "a number, or `next` of an answer: the oldest after it", "", "", 0,
+     kMostCursor},
+    {"before", Kind::Integer, "a number: the newest before it; without both, the newest of all", "",
+     "", 1, kMostCursor},
+    {"limit", Kind::Integer, "at most so many events", "100", "", 1, 1000},
+};
+constexpr Parameter kEventStreamQuery[] = {
+    kEventKind,
+    kEventRun,
+    kEventNode,
+    kEventBy,
+    {"since", Kind::Integer,
+     "a number, or `next` of an answer: what came after it first; without, what comes from now on",
+     "", "", 0, kMostCursor},
+};
 constexpr Parameter kThresholdsQuery[] = {
     {"thresholds", Kind::Text,
      "values of the metric, with commas between them: when each was reached first"},
@@ -64,6 +91,9 @@ constexpr RouteAnswer kVersionAnswers[] = {{200, "Version"}};
 constexpr RouteAnswer kDocumentAnswers[] = {{200, "OpenApi"}};
 constexpr RouteAnswer kHealthAnswers[] = {{200, "Health"}};
 constexpr RouteAnswer kNodesAnswers[] = {{200, "Nodes"}};
+constexpr RouteAnswer kEventsAnswers[] = {{200, "Events"}};
+constexpr RouteAnswer kEventStreamAnswers[] = {
+    {200, "EventStream", "`data` of each is an Event", "text/event-stream"}};
 constexpr RouteAnswer kListAnswers[] = {{200, "RunList"}};
 constexpr RouteAnswer kSubmitAnswers[] = {{201, "Run", "the new run"},
                                           {200, "RunOrPreview",
@@ -87,6 +117,16 @@ constexpr RouteAnswer kDetailsAnswers[] = {{200, "CheckpointDetails"}};
 constexpr RouteAnswer kVerificationAnswers[] = {{200, "Verification"}};
 constexpr RouteAnswer kStoredAnswers[] = {{200, "StoredCheckpoint"}};
 constexpr RouteAnswer kExportAnswers[] = {{200, "Export"}};
+constexpr const char* kBytes = "application/octet-stream";
+constexpr const char* kTar = "application/x-tar";
+constexpr RouteAnswer kFileAnswers[] = {
+    {200, "FileBytes", "the file; `ETag` and `X-Digest-XXH3-128` are its digest, where it is known",
+     kBytes},
+    {206, "FileBytes", "the range that was asked for", kBytes}};
+constexpr RouteAnswer kArchiveAnswers[] = {
+    {200, "FileBytes", "a tar archive of all files", kTar},
+    {206, "FileBytes", "the range that was asked for", kTar}};
+constexpr RouteAnswer kExportRemovedAnswers[] = {{200, "RemovedExport"}};
 constexpr RouteAnswer kExportBegunAnswers[] = {{202, "Export"}};
 
 constexpr std::string_view kRunFile =
@@ -100,6 +140,10 @@ std::span<const Route> Api::routes() {
       {"GET", "health", "what works and what does not", &Api::health, kHealthAnswers},
       {"GET", "openapi.json", "this document", &Api::document, kDocumentAnswers},
       {"GET", "nodes", "the machines, and the runs on them", &Api::nodes, kNodesAnswers},
+      {"GET", "events", "what happened, and who asked for it", &Api::events, kEventsAnswers,
+       kEventsQuery},
+      {"GET", "events/stream", "the same as it happens, as server-sent events", &Api::event_stream,
+       kEventStreamAnswers, kEventStreamQuery},
       {"GET", "runs", "a list of runs", &Api::list, kListAnswers, kListQuery},
       {"POST", "runs", "submits a run file", &Api::submit, kSubmitAnswers, kSubmitQuery, Needed,
        "RunFile", kRunFile},
@@ -147,6 +191,16 @@ std::span<const Route> Api::routes() {
        R"({"reason": "the best so far"})"},
       {"POST", "runs/{id}/checkpoints/{name}/unpin", "unpins a checkpoint; retention may delete it",
        &Api::unpin_checkpoint, kStoredAnswers},
+      {"GET", "runs/{id}/checkpoints/{name}/files/{file}", "a file of a checkpoint, with ranges",
+       &Api::checkpoint_file, kFileAnswers},
+      {"GET", "runs/{id}/checkpoints/{name}/archive", "a checkpoint as a tar archive, with ranges",
+       &Api::checkpoint_archive, kArchiveAnswers},
+      {"GET", "runs/{id}/checkpoints/{name}/export/files/{file}",
+       "a file of an export, with ranges", &Api::export_file, kFileAnswers},
+      {"GET", "runs/{id}/checkpoints/{name}/export/archive",
+       "an export as a tar archive, with ranges", &Api::export_archive, kArchiveAnswers},
+      {"DELETE", "runs/{id}/checkpoints/{name}/export", "removes an export", &Api::remove_export,
+       kExportRemovedAnswers},
       {"GET", "runs/{id}/checkpoints/{name}/export", "the status of an export", &Api::show_export,
        kExportAnswers},
       {"POST",

@@ -40,6 +40,7 @@ struct RouteAnswer {
   int status = 0;
   std::string_view schema = {};  // its name among the schemas (schemas.h)
   std::string_view when = {};    // one line
+  std::string_view type = "application/json";
 };
 
 struct Route {

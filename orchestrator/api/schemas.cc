@@ -117,6 +117,12 @@ Json record(Json schema = object({})) {
   return schema;
 }
 
+std::vector<std::string> kinds_of_events() {
+  std::vector<std::string> kinds;
+  for (const store::EventKind& kind : store::event_kinds()) kinds.emplace_back(kind.name);
+  return kinds;
+}
+
 // A run in a list that is asked for all; run_json.cc.
 Json full_row() {
   Json schema = record<runs::RunSummary>(record<runs::Run>());
@@ -261,8 +267,17 @@ void add_series(Json* all) {
                                                   reference("CheckpointRow")}}})},
                               {"cursor", integer()},
                               {"more", flag()}});
+  (*all)["Event"] = record<store::Event>();
+  (*all)["Event"]["properties"]["kind"] = one_of(kinds_of_events());
+  (*all)["Events"] = object({{"events", list_of(reference("Event"))},
+                             {"next", integer()},
+                             {"more", flag()},
+                             {"oldest", or_null(integer())}});
+  (*all)["EventStream"] = text();
   (*all)["Log"] = object({{"text", text()}, {"next", integer()}, {"launch", integer()}});
   (*all)["Plan"] = any_object();
+  (*all)["FileBytes"] = {{"type", "string"}, {"format", "binary"}};
+  (*all)["RemovedExport"] = object({{"name", text()}, {"bytes", integer()}});
 }
 
 void add_explanation(Json* all) {

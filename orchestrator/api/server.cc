@@ -2,11 +2,14 @@
 
 #include <arpa/inet.h>
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/ascii.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/exchange.h"
@@ -21,6 +24,7 @@ namespace {
 constexpr files::WorkLane::Size kReads{8, 96};
 constexpr files::WorkLane::Size kWrites{4, 96};
 constexpr files::WorkLane::Size kQuick{2, 64};
+constexpr int kStreamWorkers = 4;
 
 std::string value_of(const RequestHead& head, std::string_view name) {
   const std::string* const value = head.find(name);
@@ -71,7 +75,10 @@ class HttpServer::Implementation {
         Connections::Events{
             [this](const RequestHead& head, const Peer& peer) { return refuse(head, peer); },
             [this](Connections::Id id, const RequestHead& head, std::string body,
-                   const Peer& peer) { return take(id, head, std::move(body), peer); }});
+                   const Peer& peer) { return take(id, head, std::move(body), peer); },
+            [this](Connections::Id id, const std::shared_ptr<BodyStream>& rest) {
+              return ask(id, rest);
+            }});
   }
 
   // No more requests begin; then the lanes end, whose last answers still find the connections.
@@ -134,20 +141,50 @@ class HttpServer::Implementation {
                                 ? quick_
                                 : reads_;
     const bool taken = lane.offer([this, id, head, body = std::move(body), peer] {
-      connections_->answer(id, exchange(head, body, peer, handler_));
+      Wire wire = exchange(head, body, peer, handler_);
+      if (wire.rest && !take_seat(&wire.rest)) wire = {to_wire(too_busy(), Body::Sent)};
+      connections_->answer(id, std::move(wire));
     });
     if (!taken) return too_busy();
     return std::nullopt;
   }
 
+  bool ask(Connections::Id id, const std::shared_ptr<BodyStream>& rest) {
+    return streams_.offer([this, id, rest] {
+      try {
+        BodyStream::Piece piece = rest->next();
+        connections_->answer(id, {std::move(piece.bytes), piece.is_last ? nullptr : rest});
+      } catch (const std::exception& error) {
+        base::log(base::LogLevel::Warning, std::string("an answer ends early: ") + error.what());
+        connections_->answer(id, {"", nullptr, true});
+      }
+    });
+  }
+
+  // False: as many answers go out piece by piece as may.
+  bool take_seat(std::shared_ptr<BodyStream>* stream) {
+    auto taken = taken_seats_;
+    if (taken->fetch_add(1) >= options_.limits.streams) {
+      taken->fetch_sub(1);
+      return false;
+    }
+    BodyStream* const same = stream->get();
+    *stream = std::shared_ptr<BodyStream>(
+        same, [taken, kept = *stream](BodyStream*) { taken->fetch_sub(1); });
+    return true;
+  }
+
   const ServerOptions options_;
   const Handler handler_;
+  const std::shared_ptr<std::atomic<std::size_t>> taken_seats_ =
+      std::make_shared<std::atomic<std::size_t>>(0);
   TcpListener tcp_;
   std::optional<UnixListener> unix_;
   std::optional<Connections> connections_;
   files::WorkLane reads_{kReads};
   files::WorkLane writes_{kWrites};
   files::WorkLane quick_{kQuick};
+  files::WorkLane streams_{{kStreamWorkers, options_.limits.streams}};
 };
 
 HttpServer::HttpServer(const ServerOptions& options, Handler handler)

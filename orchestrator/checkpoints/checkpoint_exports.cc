@@ -105,6 +105,28 @@ Json CheckpointExports::status(const base::Path& run_directory, const std::strin
   return describe(output, state, message);
 }
 
+Json CheckpointExports::finished(const base::Path& run_directory, const std::string& name) const {
+  Json json = status(run_directory, name);
+  if (json["state"] != "done") {
+    throw Error(
+        Code::Conflict,
+        "the export of " + name + " is " +
+            (json["state"] == "running" ? "still being made; try again later" : "none: it failed"));
+  }
+  return json;
+}
+
+void CheckpointExports::remove(const base::Path& run_directory, const std::string& name) {
+  checkpoint::refuse_links(run_directory, kExports);
+  const Json json = status(run_directory, name);
+  if (json["state"] == "running") {
+    throw Error(Code::Conflict, name + " is being exported; remove the export when it is done");
+  }
+  files_.remove_tree(output_of(run_directory, name));
+  const std::unique_lock lock(mutex_);
+  if (state_ == State::Failed && output_ == output_of(run_directory, name)) state_ = State::None;
+}
+
 Json CheckpointExports::describe(const base::Path& output, State state,
                                  const std::string& message) const {
   const std::string name = output.filename().string();

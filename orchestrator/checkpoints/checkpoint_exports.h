@@ -47,6 +47,12 @@ class CheckpointExports {
   [[nodiscard]] nlohmann::ordered_json status(const base::Path& run_directory,
                                               const std::string& name) const;
 
+  // Of one that is done: what status() says. Code::Conflict for another.
+  [[nodiscard]] nlohmann::ordered_json finished(const base::Path& run_directory,
+                                                const std::string& name) const;
+  // Code::Conflict while it is being made, Code::NotFound when there is none.
+  void remove(const base::Path& run_directory, const std::string& name);
+
  private:
   enum class State { None, Running, Failed };
 

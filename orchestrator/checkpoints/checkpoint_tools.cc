@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -27,6 +28,8 @@ using checkpoint::Entry;
 using checkpoint::Status;
 
 constexpr const char* kReader = "regatta";  // in marks
+constexpr const char* kDownloader = "a download";
+constexpr std::uint64_t kMostManifest = std::uint64_t{16} << 20U;
 
 const char* name_of(Status status) {
   switch (status) {
@@ -153,6 +156,25 @@ Entry CheckpointTools::find(const std::string& checkpoint) const {
 
 base::Path CheckpointTools::path_of(const std::string& checkpoint) const {
   return run_directory_ / "checkpoints" / find(checkpoint).name;
+}
+
+CheckpointTools::StoredFiles CheckpointTools::files_of(const std::string& checkpoint) const {
+  const Entry entry = find(checkpoint);
+  if (!entry.manifest) {
+    throw Error(Code::Conflict, entry.name + " is not whole: " + entry.reason);
+  }
+  StoredFiles stored{run_directory_ / "checkpoints" / entry.name, entry.manifest->utc_seconds, {}};
+  for (const auto& [name, file] : entry.manifest->files) {
+    stored.files.push_back({name, file.bytes, file.digest});
+  }
+  const std::string manifest =
+      files_.read(stored.directory / checkpoint::kManifestFile, kMostManifest);
+  stored.files.push_back({checkpoint::kManifestFile, manifest.size(), base::digest_of(manifest)});
+  return stored;
+}
+
+std::shared_ptr<void> CheckpointTools::hold(const base::Path& checkpoint) const {
+  return checkpoint::hold_mark(files_, clock_, checkpoint, kDownloader);
 }
 
 Json CheckpointTools::list() const {

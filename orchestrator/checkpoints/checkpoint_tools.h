@@ -2,9 +2,12 @@
 // (docs/api.md). The command line does the same without a controller.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -42,6 +45,21 @@ class CheckpointTools {
   // {"name", "step", "reasons"}. Reads the newest checkpoint before anything goes, unless dry.
   enum class Gc { DryRun, Remove };
   nlohmann::ordered_json gc(Gc mode);
+
+  // The files of a checkpoint that is whole, the manifest last. Code::Conflict for another.
+  struct StoredFile {
+    std::string name;
+    std::uint64_t bytes = 0;
+    std::string digest;  // XXH3-128
+  };
+  struct StoredFiles {
+    base::Path directory;
+    double written_utc = 0;
+    std::vector<StoredFile> files;
+  };
+  [[nodiscard]] StoredFiles files_of(const std::string& checkpoint) const;
+  // A mark that keeps retention away while somebody reads it; null where none can be written.
+  [[nodiscard]] std::shared_ptr<void> hold(const base::Path& checkpoint) const;
 
   [[nodiscard]] const base::Path& run_directory() const { return run_directory_; }
   [[nodiscard]] base::Path path_of(const std::string& checkpoint) const;

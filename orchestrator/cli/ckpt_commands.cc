@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
+#include "orchestrator/cli/ckpt_download.h"
 #include "orchestrator/cli/ckpt_text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
@@ -399,6 +400,7 @@ class CkptExport : public CkptCommand {
 std::unique_ptr<Command> ckpt_command(const Program& program) {
   Commands parts;
   parts.push_back(std::make_unique<CkptDiff>(program));
+  parts.push_back(ckpt_download_command(program));
   parts.push_back(std::make_unique<CkptExport>(program));
   parts.push_back(std::make_unique<CkptGc>(program));
   parts.push_back(std::make_unique<CkptList>(program));

@@ -3,6 +3,8 @@
 #include <curl/curl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -27,13 +29,6 @@ struct Cleanup {
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
-
-std::size_t take(char* bytes, std::size_t size, std::size_t count, void* target) {
-  auto* const text = static_cast<std::string*>(target);
-  if (text->size() + size * count > kMaxAnswer) return 0;
-  text->append(bytes, size * count);
-  return size * count;
-}
 
 // Words that are not ours, such as "forbidden" or "busy", mean what their status says.
 base::Code code_named(const std::string& name, long status) {
@@ -131,6 +126,36 @@ int check_listener(void* given, char* address, char*, int port, int) {
 
 }  // namespace
 
+// A request, and what becomes of its answer.
+struct Client::Transfer {
+  const std::string* body = nullptr;
+  std::map<std::string, std::string> headers{};
+  Take take{};  // of an answer that is not refused; nothing: it goes to `answer`
+
+  CURL* curl = nullptr;
+  long status = 0;
+  std::string answer{};
+  std::exception_ptr failed{};  // of `take`
+
+  static std::size_t receive(char* bytes, std::size_t size, std::size_t count, void* target) {
+    auto* const transfer = static_cast<Transfer*>(target);
+    const std::string_view part(bytes, size * count);
+    curl_easy_getinfo(transfer->curl, CURLINFO_RESPONSE_CODE, &transfer->status);
+    if (!transfer->take || transfer->status >= 400) {
+      if (transfer->answer.size() + part.size() > kMaxAnswer) return 0;
+      transfer->answer.append(part);
+      return part.size();
+    }
+    try {
+      transfer->take(part);
+    } catch (...) {
+      transfer->failed = std::current_exception();
+      return 0;
+    }
+    return part.size();
+  }
+};
+
 Client::Client(const ControllerAddress& address, double timeout_seconds)
     : name_(address.name), timeout_seconds_(timeout_seconds) {
   if (name_.empty()) {
@@ -186,9 +211,28 @@ Json Client::post(const std::string& path, const std::string& body,
 
 Json Client::call(const char* method, const std::string& path, const std::string* body,
                   const std::map<std::string, std::string>& headers) const {
+  Transfer transfer{body, headers};
+  perform(method, path, &transfer);
+  return parse_answer(name_, transfer.status, transfer.answer);
+}
+
+void Client::download(const std::string& path, std::uint64_t offset, const Take& take) const {
+  Transfer transfer;
+  transfer.take = take;
+  if (offset > 0) transfer.headers["Range"] = "bytes=" + std::to_string(offset) + "-";
+  perform("GET", path, &transfer);
+  if (transfer.status >= 400) (void)parse_answer(name_, transfer.status, transfer.answer);
+  if (offset > 0 && transfer.status != 206) {
+    throw base::Error(base::Code::Retry, base::printable(name_) +
+                                             " sent the whole file and not the rest of it; remove "
+                                             "what is there, and try again");
+  }
+}
+
+void Client::perform(const char* method, const std::string& path, Transfer* transfer) const {
   const std::unique_ptr<CURL, Cleanup> curl(curl_easy_init());
   base::check(curl != nullptr, "libcurl can be initialised");
-  std::string answer;
+  transfer->curl = curl.get();
   Guard guard;
   std::optional<files::SocketName> socket;
   std::unique_ptr<curl_slist, Cleanup> list;
@@ -216,19 +260,25 @@ Json Client::call(const char* method, const std::string& path, const std::string
   curl_easy_setopt(curl.get(), CURLOPT_URL, address.c_str());
   curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl.get(), CURLOPT_CONNECTTIMEOUT_MS, kConnectMilliseconds);
-  curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT_MS, static_cast<long>(timeout_seconds_ * 1000));
+  if (transfer->take) {
+    curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_TIME,
+                     std::max(1L, static_cast<long>(timeout_seconds_)));
+  } else {
+    curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT_MS, static_cast<long>(timeout_seconds_ * 1000));
+  }
   curl_easy_setopt(curl.get(), CURLOPT_USERAGENT, "regatta/" REGATTA_VERSION);
-  curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, take);
-  curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, &answer);
+  curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, Transfer::receive);
+  curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, transfer);
   curl_easy_setopt(curl.get(), CURLOPT_CUSTOMREQUEST, method);
-  if (body != nullptr) {
+  for (const auto& [name, value] : transfer->headers) add_header(name + ": " + value);
+  if (transfer->body != nullptr) {
     add_header("Content-Type: application/json");
     add_header("Expect:");
-    for (const auto& [name, value] : headers) add_header(name + ": " + value);
     curl_easy_setopt(curl.get(), CURLOPT_POST, 1L);
-    curl_easy_setopt(curl.get(), CURLOPT_POSTFIELDS, body->data());
+    curl_easy_setopt(curl.get(), CURLOPT_POSTFIELDS, transfer->body->data());
     curl_easy_setopt(curl.get(), CURLOPT_POSTFIELDSIZE_LARGE,
-                     static_cast<curl_off_t>(body->size()));
+                     static_cast<curl_off_t>(transfer->body->size()));
   }
   curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, list.get());
   const CURLcode result = curl_easy_perform(curl.get());
@@ -242,10 +292,13 @@ Json Client::call(const char* method, const std::string& path, const std::string
     curl_easy_getinfo(curl.get(), CURLINFO_OS_ERRNO, &reason);
     files::refuse_socket(socket_, static_cast<int>(reason));
   }
+  if (transfer->failed) std::rethrow_exception(transfer->failed);
+  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &transfer->status);
+  if (result == CURLE_PARTIAL_FILE) {
+    throw base::Error(base::Code::Retry,
+                      base::printable(name_) + " broke off before all was sent; try again");
+  }
   if (result != CURLE_OK) throw_unreachable(name_, loopback_, curl_easy_strerror(result));
-  long status = 0;
-  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
-  return parse_answer(name_, status, answer);
 }
 
 std::string path_part(const std::string& text) {

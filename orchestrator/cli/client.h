@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/file_system.h"
 
@@ -30,6 +33,10 @@ class Client {
   nlohmann::ordered_json post(const std::string& path, const std::string& body,
                               const std::map<std::string, std::string>& headers) const;
   nlohmann::ordered_json remove(const std::string& path) const;
+  // Gives the bytes of an answer, from `offset` of them on, to `take` as they come, however many
+  // there are; the timeout is for silence. Code::Retry where they end too early.
+  using Take = std::function<void(std::string_view bytes)>;
+  void download(const std::string& path, std::uint64_t offset, const Take& take) const;
   // "unix:PATH", or "http://…" without a slash at the end.
   [[nodiscard]] const std::string& name() const { return name_; }
   // The socket; empty with TCP.
@@ -39,6 +46,8 @@ class Client {
   [[nodiscard]] nlohmann::ordered_json call(
       const char* method, const std::string& path, const std::string* body,
       const std::map<std::string, std::string>& headers) const;
+  struct Transfer;
+  void perform(const char* method, const std::string& path, Transfer* transfer) const;
   void find_token(const ControllerAddress& address);
 
   std::string name_;

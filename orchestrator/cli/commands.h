@@ -16,6 +16,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(ckpt)     \
   COMMAND(compare)  \
   COMMAND(diff)     \
+  COMMAND(events)   \
   COMMAND(explain)  \
   COMMAND(export)   \
   COMMAND(logs)     \

@@ -234,6 +234,18 @@ api::CheckpointApiOptions checkpoint_options(const base::Path& trainer,
                                       site::trainer_environment(environment.whole)}};
 }
 
+// A full disk keeps no controller from starting or from ending.
+void note(store::Store& store, const char* kind, std::string words) {
+  store::Event event;
+  event.kind = kind;
+  event.words = std::move(words);
+  try {
+    store.note(event);
+  } catch (const base::Error& error) {
+    base::log(base::LogLevel::Warning, error.what());
+  }
+}
+
 // Runs until SIGINT or SIGTERM; attempts go on after it.
 int serve(const ServeOptions& options, const Program& program) {
   const site::ProgramEnvironment& environment = program.environment;
@@ -291,6 +303,7 @@ int serve(const ServeOptions& options, const Program& program) {
       api::ApiOptions{options.page_directory, checkpoint_options(trainer, environment),
                       scheduler->name() == "local" ? nullptr : &nodes, &shared, program.commit});
   controller.start();
+  note(store, "controller.started", program.version + ", runs in " + runs.string());
   opening.open(api.get());
   announce_ready(server->url(),
                  "listens on " + server->url() + " and " + site::socket_path(data).string() +
@@ -299,6 +312,7 @@ int serve(const ServeOptions& options, const Program& program) {
   int received = 0;
   ::sigwait(&signals, &received);
   end_in_time(lost.empty() ? 0 : base::meaning(base::Code::Operator).exit_code);
+  note(store, "controller.ended", lost);
   // Before what their requests read.
   local_server.reset();
   server.reset();

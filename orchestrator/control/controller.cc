@@ -84,7 +84,7 @@ void Controller::check_lease() const {
                                 : why);
 }
 
-bool Controller::cancel(const std::string& name) {
+bool Controller::cancel(const std::string& name, const std::string& by) {
   check_lease();
   wait_for_first_visit(name);
   const files::NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
@@ -102,7 +102,7 @@ bool Controller::cancel(const std::string& name) {
     throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
   }
   // The store first: it works on a full disk, and the run directory is written when that can be.
-  store_.set_wanted(run.number, runs::Wanted::Cancel);
+  store_.set_wanted(run.number, runs::Wanted::Cancel, by);
   try {
     do_beside(run.directory, options_.cancel_seconds, [files = &files_, run] {
       auto submission = runs::read_submission(*files, run.directory);
@@ -120,7 +120,8 @@ bool Controller::cancel(const std::string& name) {
   return true;
 }
 
-bool Controller::resume(const std::string& name, const std::string& changes) {
+bool Controller::resume(const std::string& name, const std::string& changes,
+                        const std::string& by) {
   check_lease();
   const files::NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
   const runs::Run run = find(name);
@@ -148,10 +149,10 @@ bool Controller::resume(const std::string& name, const std::string& changes) {
     do_beside(run.directory, options_.cancel_seconds, [files = &files_, run, config] {
       base::replace_file(*files, base::Path(run.directory) / "run.json", config);
     });
-    store_.set_config(run.number, config);
+    store_.set_config(run.number, config, by, plan::changed_keys(run.config, config));
   }
-  store_.set_wanted(run.number, runs::Wanted::Resume);
-  if (run.archived) store_.set_archived(run.number, false);
+  store_.set_wanted(run.number, runs::Wanted::Resume, by);
+  if (run.archived) store_.set_archived(run.number, false, by);
   try {
     do_beside(run.directory, options_.cancel_seconds, [files = &files_, run] {
       auto submission = runs::read_submission(*files, run.directory);

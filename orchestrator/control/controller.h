@@ -76,6 +76,7 @@ struct Removal {
 struct RemoveOptions {
   bool dry_run = false;
   bool pinned_too = false;
+  std::string by{};  // as submit() has it
 };
 
 enum class DryRun { No, Yes };
@@ -109,20 +110,20 @@ class Controller {
   // body: as parse_submitted() takes it. Code::User for a bad one, Code::Conflict when the key was
   // used with another body, Code::Retry for a key while runs are still being adopted.
   // after: ids or names of runs that must have succeeded before it begins, kMostAfter at most;
-  // Code::NotFound for an unknown one.
+  // Code::NotFound for an unknown one. by: who asks (store::Event::by).
   Accepted submit(const std::string& body, const std::optional<std::string>& idempotency_key,
-                  const std::vector<std::string>& after = {});
+                  const std::vector<std::string>& after = {}, const std::string& by = {});
   // What submit() would do, from its default values to the command that starts it. Changes nothing;
   // errors as submit()'s, but for those of keys.
   [[nodiscard]] Preview preview(const std::string& body, const std::vector<std::string>& after);
   // Code::NotFound for an unknown run, Code::Conflict for one that only its journal is known of,
   // Code::Retry before that can be said. True when something changed.
-  bool cancel(const std::string& run);
+  bool cancel(const std::string& run, const std::string& by = {});
   // Has a run that is over go on from its newest checkpoint, in its directory. False when it is not
   // over. Code::Conflict where there is nothing to resume, or not from here. changes: of its
   // section `slurm`, as with_slurm_changes() takes them; Code::User for bad ones, Code::Retry where
   // they could not be written down, and then nothing is resumed.
-  bool resume(const std::string& run, const std::string& changes = {});
+  bool resume(const std::string& run, const std::string& changes = {}, const std::string& by = {});
   // Removes a run that is over, with its directory and all that the store knows of it.
   // Code::NotFound for an unknown run; Code::Conflict for one that is not over, that others wait
   // for, that belongs to another scheduler, that was started by hand and may still go on, whose
@@ -131,7 +132,7 @@ class Controller {
   Removal remove(const std::string& run, const RemoveOptions& options);
   // Removes all checkpoints of a run that is over but the best, the newest and pinned ones, and its
   // exports; it is listed no more unless asked for. Errors as remove().
-  Archival archive(const std::string& run, DryRun dry_run);
+  Archival archive(const std::string& run, DryRun dry_run, const std::string& by = {});
   // By id, or by name when only one run has it. Code::NotFound (with a suggestion) otherwise.
   [[nodiscard]] runs::Run find(const std::string& run);
   [[nodiscard]] Adoption adoption() const;
@@ -173,7 +174,7 @@ class Controller {
   void refuse_removal(const runs::Run& run);
   [[nodiscard]] base::Path move_away(const runs::Run& run, const RemoveOptions& options);
   void remove_files(const base::Path& moved, Removal* removal);
-  void forget(const runs::Run& run);
+  void forget(const runs::Run& run, const std::string& by);
   void take_forgotten();
   void take_leftovers(const std::vector<std::string>& names);
   void remove_leftovers();

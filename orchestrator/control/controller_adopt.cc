@@ -248,6 +248,7 @@ runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& f
   run.directory = (options_.runs_directory / name).string();
   run.created_utc =
       submission ? submission->created_utc : found.began_utc.value_or(clock_.utc_seconds());
+  run.found_utc = clock_.utc_seconds();
   run.wanted = submission ? submission->wanted : runs::Wanted::Observe;
   run.body_digest = submission ? submission->body_digest : base::digest_of(run.config);
   if (submission && submission->idempotency_key) take_key(*submission->idempotency_key, &run);

@@ -116,14 +116,14 @@ Removal Controller::remove(const std::string& name, const RemoveOptions& options
     // The name first: from here on it is no run, and the next controller does the rest.
     moved = move_away(removal.run, options);
     try {
-      forget(removal.run);
+      forget(removal.run, options.by);
     } catch (const base::Error&) {  // a full disk has room when the files are gone
       forgotten = false;
     }
   }
   base::log(base::LogLevel::Info, "run " + removal.run.id + " was removed");
   if (!moved.empty()) remove_files(moved, &removal);
-  if (!forgotten) forget(removal.run);
+  if (!forgotten) forget(removal.run, options.by);
   return removal;
 }
 
@@ -138,12 +138,12 @@ void Controller::remove_files(const base::Path& moved, Removal* removal) {
   }
 }
 
-void Controller::forget(const runs::Run& run) {
+void Controller::forget(const runs::Run& run, const std::string& by) {
   {
     const std::scoped_lock lock(wake_mutex_);
     told_forgotten_.push_back(run.id);
   }
-  store_.remove_run(run);
+  store_.remove_run(run, by);
   wake(run.number);
 }
 
@@ -199,7 +199,7 @@ void Controller::remove_leftovers() {
   }
 }
 
-Archival Controller::archive(const std::string& name, DryRun dry_run) {
+Archival Controller::archive(const std::string& name, DryRun dry_run, const std::string& by) {
   check_lease();
   Archival archival;
   archival.run = find_over(name);
@@ -223,7 +223,7 @@ Archival Controller::archive(const std::string& name, DryRun dry_run) {
 
   const files::NameLocks::Held held = changing_.take({run.id}, kChangeSeconds);
   archival.run = find_over(run.id);  // it may have been resumed
-  store_.set_archived(run.number, true);
+  store_.set_archived(run.number, true, by);
   archival.run.archived = true;
   do_beside(run.directory, kMoveSeconds, [files = &files_, run = archival.run] {
     auto submission = runs::read_submission(*files, run.directory);

@@ -36,7 +36,8 @@ void check_key(const std::string& key) {
 
 Controller::Accepted Controller::submit(const std::string& body,
                                         const std::optional<std::string>& idempotency_key,
-                                        const std::vector<std::string>& after) {
+                                        const std::vector<std::string>& after,
+                                        const std::string& by) {
   check_lease();
   plan::SubmittedRun asked = plan::parse_submitted(body);
   // Of what was asked for: defaults may change before the same key comes again.
@@ -73,6 +74,7 @@ Controller::Accepted Controller::submit(const std::string& body,
   run.created_utc = clock_.utc_seconds();
   run.idempotency_key = idempotency_key;
   run.body_digest = digest;
+  run.by = by;
   run.scheduler = runs::family_of(scheduler_.name());
   const runs::RunNumber number = add_submitted(&run, asked);
   base::log(base::LogLevel::Info, "run " + run.id + " was submitted" + taken);

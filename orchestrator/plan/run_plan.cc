@@ -1,5 +1,6 @@
 #include "orchestrator/plan/run_plan.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/digest.h"
@@ -73,6 +74,17 @@ std::string with_slurm_changes(const std::string& config, const std::string& cha
   json.merge_patch(asked);
   return trainer::contract::to_json(
       trainer::contract::parse_run_config(base::json_text(json), "the resumed run"));
+}
+
+std::string changed_keys(const std::string& before, const std::string& after) {
+  std::vector<std::string> keys;
+  for (const Json& change :
+       Json::diff(base::parse_json<Json>(before), base::parse_json<Json>(after))) {
+    std::string key = change.at("path").get<std::string>().substr(1);
+    std::replace(key.begin(), key.end(), '/', '.');
+    keys.push_back(std::move(key));
+  }
+  return base::join(keys, ", ");
 }
 
 std::map<std::string, std::string> plan_files(const topology::plan::Plan& plan) {

@@ -29,6 +29,9 @@ struct SubmittedRun {
 // are merged, and null takes a key away (RFC 7386). Code::User for other keys, and for values that
 // a run file cannot have.
 [[nodiscard]] std::string with_slurm_changes(const std::string& config, const std::string& changes);
+// "slurm.time_limit, slurm.environment.KEY": which keys are others in the second configuration; no
+// values, which may be secret.
+[[nodiscard]] std::string changed_keys(const std::string& before, const std::string& after);
 
 // What a plan puts into the run directory, by name.
 [[nodiscard]] std::map<std::string, std::string> plan_files(const topology::plan::Plan& plan);

@@ -64,6 +64,7 @@ void fields(Archive& archive, R& r) {
   archive(kept("kind").fixed(), r.kind);
   archive(served("state"), r.state);
   archive(served("created_utc", "created_at").moment().fixed(), r.created_utc);
+  archive(kept("found_utc").fixed(), r.found_utc);
   archive(served("ended_utc", "ended_at").moment(), r.ended_utc);
   archive(served("directory").fixed(), r.directory);
   archive(kept("wanted").fixed(), r.wanted);

@@ -80,6 +80,8 @@ struct Run {
   std::string kind;    // equal for runs of one model, data, batch size and metric; empty: not known
   std::string directory;
   double created_utc = 0;
+  // When a controller found it in the runs directory; empty: it was submitted to this one.
+  std::optional<double> found_utc;
   Wanted wanted = Wanted::Run;
   std::string scheduler;           // that it belongs to, "local" or "slurm"; empty: to none
   std::vector<std::string> after;  // ids of the runs that must have succeeded before it starts

@@ -3,6 +3,7 @@
 
 #include "orchestrator/runs/fields.h"
 #include "orchestrator/slurm/node_suspicion.h"
+#include "orchestrator/store/events.h"
 #include "orchestrator/store/store_reads.h"
 
 namespace regatta::orchestrator::store {
@@ -79,6 +80,21 @@ void fields(Archive& archive, R& r) {
   archive(runs::kept("bucket_bytes").fixed(), r.bucket_bytes);
   archive(runs::kept("launched"), r.launched);
   archive(runs::kept("finished"), r.finished);
+}
+
+template <typename Archive, runs::RecordOf<Event> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::served("number"), r.number);
+  archive(runs::served("utc", "at").moment(), r.utc);
+  archive(runs::served("kind"), r.kind);
+  archive(runs::served("run").or_null(), r.run);
+  archive(runs::served("launch"), r.launch);
+  archive(runs::served("attempt"), r.attempt);
+  archive(runs::served("step"), r.step);
+  archive(runs::served("checkpoint").or_null(), r.checkpoint);
+  archive(runs::served("node").or_null(), r.node);
+  archive(runs::served("actor", "by").or_null(), r.by);
+  archive(runs::served("words").or_null(), r.words);
 }
 
 template <typename Archive, runs::RecordOf<slurm::NodeEvent> R>

@@ -264,8 +264,33 @@ CREATE INDEX runs_by_archived_name ON runs(archived, name, number, state);
 CREATE INDEX runs_text ON runs(created_utc, number, archived, state, name, id, error);
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5,
-                                     kVersion6, kVersion7, kVersion8, kVersion9, kVersion10};
-constexpr int kSchemaVersion = 10;
+// What happened, and who asked for it. When a run was found that the store did not know.
+constexpr const char* kEventTable = R"sql(
+ALTER TABLE runs ADD COLUMN found_utc REAL;
+CREATE TABLE events (
+  number INTEGER PRIMARY KEY,
+  utc REAL NOT NULL,
+  kind TEXT NOT NULL,
+  run TEXT NOT NULL,
+  launch INTEGER, attempt INTEGER, step INTEGER,
+  checkpoint TEXT NOT NULL,
+  node TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  words TEXT NOT NULL
+);
+CREATE INDEX events_by_kind ON events(kind, number);
+CREATE INDEX events_by_run ON events(run, number) WHERE run <> '';
+CREATE INDEX events_by_node ON events(node, number) WHERE node <> '';
+CREATE INDEX events_by_actor ON events(actor, number) WHERE actor <> '';
+CREATE TRIGGER events_stay BEFORE UPDATE ON events
+BEGIN
+  SELECT raise(ABORT, 'events do not change');
+END;
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2,  kVersion3,  kVersion4,
+                                     kVersion5, kVersion6,  kVersion7,  kVersion8,
+                                     kVersion9, kVersion10, kEventTable};
+constexpr int kSchemaVersion = 11;
 
 }  // namespace regatta::orchestrator::store

@@ -92,6 +92,8 @@ void Store::take(const base::Path& directory) {
 void Store::open(const base::Path& path) {
   writer_ = std::make_unique<Database>(path, Database::Access::ReadWrite, options_.vfs);
   migrate();
+  events_ = std::make_unique<EventLog>(
+      *writer_, options_.clock != nullptr ? *options_.clock : base::system_clock());
   own_readers_ = std::make_unique<ReaderPool>(path, kOwnReaders, options_.vfs);
   request_readers_ = std::make_unique<ReaderPool>(path, kRequestReaders, options_.vfs);
   pool_ = own_readers_.get();
@@ -145,7 +147,8 @@ runs::RunNumber Store::add_run(const NewRun& run, const std::vector<runs::Launch
   runs::Run added = run;
   added.number = runs::RunNumber{next_run_};
   write_row(*writer_, sql, RowBinder::Which::All, added, run.idempotency_key, run.body_digest);
-  for (const runs::Launch& launch : launches) write_launch(added.number, launch);
+  events_->note_added(added, run.by);
+  for (const runs::Launch& launch : launches) write_launch_row(added.number, launch);
   transaction.commit();
   ++next_run_;
   return added.number;
@@ -153,10 +156,19 @@ runs::RunNumber Store::add_run(const NewRun& run, const std::vector<runs::Launch
 
 void Store::update_run(const runs::Run& run) {
   const auto lock = lock_writes();
+  Transaction transaction(*writer_);
   write_run(run);
+  transaction.commit();
 }
 
+void Store::note(const Event& event) {
+  const auto lock = lock_writes();
+  events_->note(event);
+}
+
+// In a transaction, as all that writes an event, too.
 void Store::write_run(const runs::Run& run) {
+  events_->note_run(run);
   static const std::string sql = change("runs", "number", columns_of<runs::Run>());
   write_row(*writer_, sql, RowBinder::Which::NotFixed, run, runs::row_of(run.number));
 }
@@ -167,16 +179,20 @@ std::unique_lock<std::mutex> Store::lock_writes() {
   return lock;
 }
 
-void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted) {
+void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::string& by) {
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
   write_anyhow([&] {
+    Transaction transaction(*writer_);
     writer_
         ->prepare(
             "UPDATE runs SET wanted = ?2, drained = CASE WHEN ?3 THEN 0 ELSE drained END "
             "WHERE number = ?1")
         .bind(runs::row_of(run), static_cast<int>(wanted), wanted == runs::Wanted::Resume)
         .run();
+    if (wanted == runs::Wanted::Cancel) events_->note_wish(run, "run.cancel_asked", by);
+    if (wanted == runs::Wanted::Resume) events_->note_wish(run, "run.resume_asked", by);
+    transaction.commit();
   });
 }
 
@@ -194,20 +210,27 @@ bool Store::take_up(const runs::Run& run) {
   return true;
 }
 
-void Store::set_archived(runs::RunNumber run, bool archived) {
+void Store::set_archived(runs::RunNumber run, bool archived, const std::string& by) {
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
+  Transaction transaction(*writer_);
   writer_->prepare("UPDATE runs SET archived = ?2 WHERE number = ?1")
       .bind(runs::row_of(run), archived)
       .run();
+  events_->note_wish(run, archived ? "run.archived" : "run.unarchived", by);
+  transaction.commit();
 }
 
-void Store::set_config(runs::RunNumber run, const std::string& config) {
+void Store::set_config(runs::RunNumber run, const std::string& config, const std::string& by,
+                       const std::string& words) {
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
+  Transaction transaction(*writer_);
   writer_->prepare("UPDATE runs SET config = ?2 WHERE number = ?1")
       .bind(runs::row_of(run), config)
       .run();
+  events_->note_wish(run, "run.changed", by, words);
+  transaction.commit();
 }
 
 void Store::drop_key(runs::RunNumber run) {
@@ -217,7 +240,7 @@ void Store::drop_key(runs::RunNumber run) {
       .run();
 }
 
-void Store::remove_run(const runs::Run& run) {
+void Store::remove_run(const runs::Run& run, const std::string& by) {
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
   write_anyhow([&] {
@@ -230,6 +253,7 @@ void Store::remove_run(const runs::Run& run) {
          {"steps", "evaluations", "checkpoints", "warnings", "attempts", "launches"}) {
       remove(std::string(table) + " WHERE run = ?1");
     }
+    events_->note_wish(run.number, "run.removed", by);
     remove("runs WHERE number = ?1");
     transaction.commit();
   });
@@ -264,7 +288,10 @@ std::vector<StatementFigures> Store::figures() {
 void Store::put_launch(runs::RunNumber run, const runs::Launch& launch) {
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
-  if (removed_.count(run) == 0) write_launch(run, launch);
+  if (removed_.count(run) > 0) return;
+  Transaction transaction(*writer_);
+  write_launch(run, launch);
+  transaction.commit();
 }
 
 void Store::end_launch(const runs::Run& run, const runs::Launch& launch) {
@@ -277,6 +304,11 @@ void Store::end_launch(const runs::Run& run, const runs::Launch& launch) {
 }
 
 void Store::write_launch(runs::RunNumber run, const runs::Launch& launch) {
+  events_->note_launch(run, launch);
+  write_launch_row(run, launch);
+}
+
+void Store::write_launch_row(runs::RunNumber run, const runs::Launch& launch) {
   static const std::string sql =
       insertion("INSERT OR REPLACE INTO launches", {"run"}, columns_of<runs::Launch>());
   write_row(*writer_, sql, RowBinder::Which::All, launch, runs::row_of(run));
@@ -301,6 +333,7 @@ void Store::judge(const std::optional<runs::AttemptNumber>& attempt,
   Transaction transaction(*writer_);
   for (const slurm::NodeEvent& event : events) {
     write_row(*writer_, sql, RowBinder::Which::All, event);
+    events_->note_blame(event);
   }
   writer_->prepare("DELETE FROM node_events WHERE row <= (SELECT max(row) FROM node_events) - ?1")
       .bind(kMostNodeEvents)
@@ -313,7 +346,8 @@ void Store::judge(const std::optional<runs::AttemptNumber>& attempt,
   transaction.commit();
 }
 
-void Store::write_attempt(const runs::Attempt& attempt) {
+void Store::write_attempt(const runs::Run& run, const runs::Attempt& attempt) {
+  events_->note_end(run, attempt);
   static const std::string sql = change("attempts", "row", columns_of<runs::Attempt>());
   write_row(*writer_, sql, RowBinder::Which::NotFixed, attempt, runs::row_of(attempt.row));
 }

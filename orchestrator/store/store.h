@@ -11,11 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/file_system.h"
 #include "base/unique_fd.h"
 #include "orchestrator/files/disk_reserve.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/store/database.h"
+#include "orchestrator/store/event_log.h"
 #include "orchestrator/store/store_reads.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
@@ -27,6 +29,7 @@ namespace regatta::orchestrator::store {
 struct NewRun : runs::Run {
   std::optional<std::string> idempotency_key;
   std::string body_digest;
+  std::string by;  // Event::by
 };
 void take_config(const trainer::contract::RunConfig& config, NewRun* run);
 // Run::kind.
@@ -36,10 +39,12 @@ struct StoreOptions {
   // The name of the SQLite VFS that has the store's file, which then needs no directory and no
   // lock; empty: the operating system's. Simulations have one that fails and crashes as told.
   std::string vfs{};
+  base::Clock* clock = nullptr;  // that events are dated by; null: the system's
 };
 
 // Thread-safe. Errors are base::Error. Its own reads take connections of the controller's, which
-// requests cannot use up; requests read through snapshot().
+// requests cannot use up; requests read through snapshot(). Every change that people may ask about
+// is an event, in the transaction of the change. by: who asked for it (Event::by).
 class Store : public StoreReads {
  public:
   // Creates `directory` (0700) and the file in it when absent. Code::Operator on a network file
@@ -56,17 +61,26 @@ class Store : public StoreReads {
   void update_run(const runs::Run& run);
   // On a full disk, too: it takes the room that was kept for it. A run that is to be resumed is no
   // longer drained, so that the next controller finds it.
-  void set_wanted(runs::RunNumber run, runs::Wanted wanted);
+  void set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::string& by = {});
   // update_run() of a run that is wanted to resume, and that is wanted to run from here on: both or
   // neither, on the disk. False, and nothing changed, where that is wanted no longer.
   bool take_up(const runs::Run& run);
-  void set_archived(runs::RunNumber run, bool archived);
-  void set_config(runs::RunNumber run, const std::string& config);
+  void set_archived(runs::RunNumber run, bool archived, const std::string& by = {});
+  // words: which keys of it are others now.
+  void set_config(runs::RunNumber run, const std::string& config, const std::string& by = {},
+                  const std::string& words = {});
   // Its idempotency key is another run's from here on.
   void drop_key(runs::RunNumber run);
   // All rows of the run, in one transaction; on a full disk, too. Its number is not given to
   // another one while this object lives, and what is written for it later is not.
-  void remove_run(const runs::Run& run);
+  void remove_run(const runs::Run& run, const std::string& by = {});
+
+  // What happened and is written nowhere else: number and, where it is 0, utc are given here.
+  void note(const Event& event);
+  // Whether there may be events after this number; costs nothing.
+  [[nodiscard]] bool has_events_after(std::int64_t number) const {
+    return events_->newest() > number;
+  }
 
   // Launches and attempts.
   void put_launch(runs::RunNumber run, const runs::Launch& launch);
@@ -95,11 +109,14 @@ class Store : public StoreReads {
   void write_anyhow(const std::function<void()>& write);
   void write_run(const runs::Run& run);
   void write_launch(runs::RunNumber run, const runs::Launch& launch);
-  void write_attempt(const runs::Attempt& attempt);
+  void write_launch_row(runs::RunNumber run, const runs::Launch& launch);
+  void write_attempt(const runs::Run& run, const runs::Attempt& attempt);
   void write_step(const runs::Run& run, const runs::Attempt& attempt,
                   const trainer::contract::JournalRecord& record);
   void write_checkpoint(const runs::Run& run, const runs::Attempt& attempt,
                         const trainer::contract::JournalRecord& record);
+  void note_new(const runs::Run& run, const runs::Attempt& attempt,
+                const trainer::contract::JournalRecord& record);
   void write_timeline(runs::AttemptNumber attempt,
                       const std::vector<trainer::contract::JournalRecord>& records);
 
@@ -108,6 +125,7 @@ class Store : public StoreReads {
   std::mutex write_mutex_;
   std::unique_ptr<files::DiskReserve> reserve_;  // null where a VFS has the file
   std::unique_ptr<Database> writer_;
+  std::unique_ptr<EventLog> events_;
   std::int64_t next_cursor_ = 1;
   std::int64_t next_run_ = 1, next_attempt_ = 1;
   std::set<runs::RunNumber> removed_;

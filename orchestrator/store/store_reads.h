@@ -8,6 +8,7 @@
 
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/node_suspicion.h"
+#include "orchestrator/store/events.h"
 #include "orchestrator/store/reader_pool.h"
 
 namespace regatta::orchestrator::store {
@@ -164,6 +165,12 @@ class StoreReads {
   [[nodiscard]] std::vector<runs::Attempt> attempts(runs::RunNumber run);
   // The newest, oldest first.
   [[nodiscard]] std::vector<slurm::NodeEvent> node_events();
+
+  // Events: those after a number, oldest first; or the newest of those before one (nothing: of
+  // all).
+  [[nodiscard]] EventPage events_after(const EventFilter& filter, std::int64_t after, int limit);
+  [[nodiscard]] EventPage events_before(const EventFilter& filter,
+                                        const std::optional<std::int64_t>& before, int limit);
 
   // Series.
   [[nodiscard]] std::int64_t newest_cursor(runs::RunNumber run);

@@ -55,6 +55,7 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
   const std::lock_guard lock(write_mutex_);
   if (removed_.count(run.number) > 0) return;
   Transaction transaction(*writer_);
+  events_->note_start(run, attempt);
   const std::int64_t run_row = runs::row_of(run.number);
   for (const trainer::contract::JournalRecord& record : records) {
     if (std::holds_alternative<trainer::contract::StepRecord>(record.body)) {
@@ -73,12 +74,21 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
                     columns_of<WarningRow>());
       write_row(*writer_, sql, RowBinder::Which::All, WarningRow{record.utc_seconds, warning},
                 run_row, record.sequence, next_cursor_++, runs::row_of(attempt.row));
+      note_new(run, attempt, record);
+    } else if (std::holds_alternative<trainer::contract::TrialRecord>(record.body)) {
+      events_->note_record(run, attempt, record);
     }
   }
   write_timeline(attempt.row, records);
-  write_attempt(attempt);
+  write_attempt(run, attempt);
   write_run(run);
   transaction.commit();
+}
+
+// Of a record whose row was just written, unless the store had it.
+void Store::note_new(const runs::Run& run, const runs::Attempt& attempt,
+                     const trainer::contract::JournalRecord& record) {
+  if (writer_->changes() > 0) events_->note_record(run, attempt, record);
 }
 
 void Store::write_step(const runs::Run& run, const runs::Attempt& attempt,
@@ -136,6 +146,7 @@ void Store::write_checkpoint(const runs::Run& run, const runs::Attempt& attempt,
   row.message = checkpoint.message;
   static const std::string sql = insertion_of<CheckpointRow>("checkpoints");
   write_row(*writer_, sql, RowBinder::Which::All, row, runs::row_of(run.number), record.sequence);
+  note_new(run, attempt, record);
 }
 
 void Store::write_timeline(runs::AttemptNumber attempt,

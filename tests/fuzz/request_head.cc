@@ -32,12 +32,13 @@ void check_exchange(const api::RequestHead& head) {
   const std::string body = head.method == "POST" ? "a body\r\n\r\n" : "";
   const api::Response answer{201, "text/plain", "an answer", {}};
   bool asked = false;
-  const std::string wire = api::exchange(head, body, {}, [&](const api::Request& request) {
+  const auto handler = [&](const api::Request& request) {
     check(request.path.size() <= api::kMaxPath && !request.path.empty(), "a path");
     check(request.body == body, "the body");
     asked = true;
     return answer;
-  });
+  };
+  const std::string wire = api::exchange(head, body, {}, handler).bytes;
   const api::Body sent = head.method == "HEAD" ? api::Body::LeftOut : api::Body::Sent;
   check(asked ? api::flaw_of(wire, answer, sent).empty() : wire.rfind("HTTP/1.1 414 ", 0) == 0,
         "asked, or the path is too long");

@@ -43,11 +43,12 @@ class Distinct {
     fill(category, action, clears, expected_start_utc, next_start_utc);
   }
   void set(orchestrator::runs::Run& r) {
-    auto& [number, id, name, config, kind, directory, created_utc, wanted, scheduler, after,
-           archived, state, reason, wait, error, ended_utc, failures, progress_step, drained,
+    auto& [number, id, name, config, kind, directory, created_utc, found_utc, wanted, scheduler,
+           after, archived, state, reason, wait, error, ended_utc, failures, progress_step, drained,
            settled, summary] = r;
     fill(number, id, name, config, kind, directory, created_utc, wanted, scheduler, after, archived,
-         state, reason, wait, error, ended_utc, failures, progress_step, drained, settled, summary);
+         state, reason, wait, error, ended_utc, failures, progress_step, drained, settled, summary,
+         found_utc);
   }
   void set(orchestrator::runs::Launch& r) {
     auto& [number, token, handle, attempts_before, started_utc, over, replaced, exit_code, signal,

@@ -21,11 +21,19 @@ api::RequestHead head_of(const std::string& method, const std::string& target,
   return std::move(*read.head);
 }
 
+// The bytes of an answer that has no stream.
+std::string exchanged(const api::RequestHead& head, std::string_view body, const api::Peer& peer,
+                      const std::function<api::Response(const api::Request&)>& handler) {
+  const api::Wire wire = api::exchange(head, body, peer, handler);
+  EXPECT_EQ(wire.rest, nullptr);
+  return wire.bytes;
+}
+
 // The request as its handler gets it.
 api::Request asked(const api::RequestHead& head, const std::string& body = "") {
   api::Request seen;
   seen.path = "nobody was asked";
-  const std::string wire = api::exchange(head, body, {}, [&](const api::Request& request) {
+  const std::string wire = exchanged(head, body, {}, [&](const api::Request& request) {
     seen = request;
     return api::Response{};
   });
@@ -34,7 +42,7 @@ api::Request asked(const api::RequestHead& head, const std::string& body = "") {
 }
 
 std::string answered(const std::string& method, const api::Response& response) {
-  return api::exchange(head_of(method, "/"), "", {}, [&](const api::Request&) { return response; });
+  return exchanged(head_of(method, "/"), "", {}, [&](const api::Request&) { return response; });
 }
 
 TEST(Exchange, PathsAreDecodedOnce) {
@@ -69,8 +77,8 @@ TEST(Exchange, PathsAreBounded) {
     EXPECT_EQ(asked(head_of(method, longest)).path, longest);
     for (const std::string& target : {longest + "%61", "/" + std::string(8000, '%')}) {
       const std::string wire =
-          api::exchange(head_of(method, target), "", {},
-                        [](const api::Request&) -> api::Response { throw std::exception(); });
+          exchanged(head_of(method, target), "", {},
+                    [](const api::Request&) -> api::Response { throw std::exception(); });
       EXPECT_THAT(wire, StartsWith("HTTP/1.1 414 "));
       EXPECT_THAT(wire, HasSubstr("\"code\":\"path_too_long\""));
     }
@@ -95,7 +103,7 @@ TEST(Exchange, HeadersReachTheHandlerAsSentAndTheLibraryNot) {
                 "Content-Type: multipart/form-data; boundary=x\r\n"
                 "X: a%0d%0aY%3A b\r\nX: c\r\n");
     api::Request seen;
-    const std::string wire = api::exchange(head, "a body", {}, [&](const api::Request& request) {
+    const std::string wire = exchanged(head, "a body", {}, [&](const api::Request& request) {
       seen = request;
       return long_text;
     });
@@ -158,7 +166,7 @@ TEST(Exchange, AnswersWithAFlawAreHeldBack) {
     }
   }
   const std::string thrown =
-      api::exchange(head_of("GET", "/"), "", {}, [](const api::Request&) -> api::Response {
+      exchanged(head_of("GET", "/"), "", {}, [](const api::Request&) -> api::Response {
         throw 1;  // what nobody catches by name
       });
   EXPECT_THAT(thrown, StartsWith("HTTP/1.1 500 Internal Server Error\r\n"));

@@ -13,8 +13,10 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 
@@ -96,7 +98,8 @@ class Document:
         assert status < 400 or str(status) not in answers, f"{method} {template}: {status}"
         (kind, content), = answer["content"].items()
         assert headers["Content-Type"] == kind, f"{method} {template}: {headers['Content-Type']}, not {kind}"
-        self.check(content["schema"], json.loads(text), f"{method} {template} ({status})")
+        if kind.endswith("json"):
+            self.check(content["schema"], json.loads(text), f"{method} {template} ({status})")
         assert headers["X-Request-Id"] and (status < 400 or json.loads(text)["request_id"] == headers["X-Request-Id"])
         assert str(status) in answers or status >= 400, f"{method} {template} does not document {status}"
         self.asked.add((template, method.lower(), status))
@@ -114,7 +117,13 @@ class Api:
             body, headers = json.dumps(body), {"Content-Type": "application/json", **(headers or {})}
         status, answered, text = self.controller.ask(method, path, body, headers, way)
         self.document.answered(method, template, status, answered, text)
-        return status, json.loads(text)
+        return status, json.loads(text) if answered["Content-Type"].endswith("json") else text
+
+    def bytes(self, template, headers=None, **names):
+        """(status, headers, bytes) of a file that is sent."""
+        answer = self.controller.ask("GET", "/api/v1" + template.format(**names), headers=headers)
+        self.document.answered("GET", template, *answer)
+        return answer
 
     def wait(self, run, states, seconds=120):
         deadline = time.monotonic() + seconds
@@ -202,12 +211,180 @@ def a_run_is_submitted_watched_and_kept(api, data):
     while (export := api("GET", one + "/export", **at)[1])["state"] == "running" and time.monotonic() < deadline:
         time.sleep(0.1)
     assert export["state"] == "done" and export["files"], export
+    files_are_sent_as_they_are(api, kept)
+    assert api("DELETE", one + "/export", **at)[1]["bytes"] == sum(file["bytes"] for file in export["files"])
+    assert api("DELETE", one + "/export", **at)[0] == 404
     assert api("POST", "/runs/{id}/archive", id=kept, query="dry_run=true")[0] == 200
     assert api("POST", "/runs/{id}/archive", id=kept)[1]["archived"]
     assert api("GET", "/runs")[1]["runs"] == []
     assert api("DELETE", "/runs/{id}", id=kept, query="dry_run=true")[1]["bytes"] > 0
     assert api("DELETE", "/runs/{id}", id=kept)[0] == 200
     assert api("DELETE", "/runs/{id}", id=kept)[0] == 404
+
+
+def files_are_sent_as_they_are(api, run):
+    """Held against the files in the run's directory."""
+    one, at = "/runs/{id}/checkpoints/{name}", {"id": run, "name": "latest"}
+    shown = api("GET", one, **at)[1]
+    folder = pathlib.Path(shown["path"])
+    names = sorted([*shown["manifest"]["files"], "manifest.json"])
+    for name in names:
+        whole = (folder / name).read_bytes()
+        status, headers, sent = api.bytes(one + "/files/{file}", **at, file=name)
+        assert status == 200 and sent == whole, name
+        half = len(whole) // 2
+        status, part, rest = api.bytes(one + "/files/{file}", {"Range": f"bytes={half}-"}, **at, file=name)
+        assert status == 206 and rest == whole[half:] and part["Content-Range"] == f"bytes {half}-{len(whole) - 1}/{len(whole)}"
+        assert api.bytes(one + "/files/{file}", {"Range": f"bytes={len(whole)}-"}, **at, file=name)[0] == 416
+        if name != "manifest.json":
+            digest = shown["manifest"]["files"][name]["digest"]
+            assert headers["X-Digest-XXH3-128"] == digest and headers["ETag"] == f'"{digest}"'
+        assert api.controller.ask("GET", f"/api/v1/runs/{run}/checkpoints/latest/files/{name}",
+                                  headers={"If-None-Match": headers["ETag"]})[0] == 304
+    assert api.bytes(one + "/files/{file}", **at, file="..%2Frun.json")[0] == 404
+    assert api.bytes(one + "/files/{file}", **at, file="config.json")[0] == 404
+    status, headers, packed = api.bytes(one + "/archive", **at)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        members = archive.getmembers()
+        assert [member.name.split("/") for member in members][-1] == [folder.name, "manifest.json"]
+        assert sorted(member.name.split("/")[1] for member in members) == names
+        for member in members:
+            assert archive.extractfile(member).read() == (folder / member.name.split("/")[1]).read_bytes()
+    assert api.bytes(one + "/archive", {"Range": "bytes=700-2000", "If-Range": headers["ETag"]}, **at)[2] == packed[700:2001]
+    export = api("GET", one + "/export", **at)[1]
+    for file in export["files"]:
+        status, _, sent = api.bytes(one + "/export/files/{file}", **at, file=file["name"])
+        assert status == 200 and sent == (pathlib.Path(export["path"]) / file["name"]).read_bytes()
+        if sent:
+            assert api.bytes(one + "/export/files/{file}", {"Range": "bytes=0-0"}, **at, file=file["name"])[2] == sent[:1]
+    packed = api.bytes(one + "/export/archive", **at)[2]
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        assert len(archive.getmembers()) == len(export["files"])
+    assert api.bytes(one + "/export/archive", {"Range": "bytes=-512"}, **at)[2] == b"\0" * 512
+    the_command_line_downloads(api, run, shown)
+
+
+def regatta(api, *words, **options):
+    return subprocess.run([BUILD / "orchestrator" / "regatta", *words, "--server", f"unix:{api.controller.data}/controller.sock"],
+                          capture_output=True, text=True, timeout=60, **options)
+
+
+def the_command_line_downloads(api, run, shown):
+    """`regatta ckpt download`: all files, from where an earlier try ended, and nothing damaged."""
+    source = pathlib.Path(shown["path"])
+    with tempfile.TemporaryDirectory() as name:
+        target = pathlib.Path(name) / "there"
+        largest = max(shown["manifest"]["files"], key=lambda each: shown["manifest"]["files"][each]["bytes"])
+        target.mkdir()
+        (target / f"{largest}.part").write_bytes((source / largest).read_bytes()[:1000])
+        done = regatta(api, "ckpt", "download", run, "latest", "-o", str(target))
+        assert done.returncode == 0 and done.stdout == f"{target}\n", done
+        assert f"{largest}  " in done.stderr and ", from 1.0 kB on" in done.stderr, done.stderr
+        for file in source.iterdir():
+            if file.name in shown["manifest"]["files"] or file.name == "manifest.json":
+                assert (target / file.name).read_bytes() == file.read_bytes(), file
+        assert not list(target.glob("*.part"))
+        again = regatta(api, "ckpt", "download", run, "latest", "-o", str(target))
+        assert again.returncode == 0 and largest not in again.stderr, "what is there is not fetched again"
+        (target / largest).unlink()
+        (target / f"{largest}.part").write_bytes(b"x" * 1000)
+        damaged = regatta(api, "ckpt", "download", run, "latest", "-o", str(target))
+        assert damaged.returncode == 6 and "damaged" in damaged.stderr and not (target / largest).exists(), damaged
+        assert regatta(api, "ckpt", "download", run, "latest", "-o", str(target)).returncode == 0
+        exported = regatta(api, "ckpt", "download", run, "latest", "--export", "-o", f"{name}/model")
+        assert exported.returncode == 0 and (pathlib.Path(name) / "model" / "config.json").exists(), exported
+        assert regatta(api, "ckpt", "download", run, "77").returncode == 3
+
+
+def what_happened_is_told(api, _):
+    """The life of the runs above, in order, with who asked for it; as pages, as a stream and in a terminal."""
+    gone = [event["run"] for event in api("GET", "/events", query="kind=run.removed")[1]["events"]][0]
+    told = api("GET", "/events", query=f"run={gone}&limit=1000")[1]["events"]
+    kinds = [event["kind"] for event in told]
+    order = ["run.submitted", "launch.submitted", "attempt.started", "checkpoint.written", "attempt.ended", "run.succeeded",
+             "checkpoint.pinned", "checkpoint.unpinned", "checkpoint.collected", "checkpoint.exported",
+             "checkpoint.export_removed", "run.archived", "run.removed"]
+    assert [kind for kind in dict.fromkeys(kinds) if kind in order] == order, kinds
+    assert kinds.count("checkpoint.written") == 4 and kinds.count("checkpoint.collected") == 1, "a dry run is no event"
+    assert told[0]["by"] == "token" and all(event["by"] is None for event in told if event["kind"] == "attempt.ended")
+    assert [event["number"] for event in told] == sorted(event["number"] for event in told)
+    whole, since, more = [], 0, True
+    while more:
+        page = api("GET", "/events", query=f"since={since}&limit=7")[1]
+        whole, since, more = whole + page["events"], page["next"], page["more"]
+    assert page["oldest"] == whole[0]["number"] and whole[0]["kind"] == "controller.started"
+    back, before = [], ""
+    while True:
+        page = api("GET", "/events", query=f"limit=9{before}")[1]
+        back = page["events"] + back
+        if not page["more"]:
+            break
+        before = f"&before={page['events'][0]['number']}"
+    assert back == whole
+    failed = api("GET", "/events", query="kind=run.cancelled,controller")[1]["events"]
+    assert failed == [event for event in whole if event["kind"] in ("run.cancelled", "controller.started")]
+    assert api("GET", "/events", query="by=token&node=none")[1]["events"] == []
+    for bad in ("kind=running", "kind=run.faile", "since=1&before=2"):
+        assert api("GET", "/events", query=bad)[0] == 400, bad
+
+    with Stream(api, f"since={whole[2]['number']}&kind=run,launch") as stream:
+        expected = [event for event in whole[3:] if event["kind"].split(".")[0] in ("run", "launch")]
+        seen = [stream.next() for _ in expected]
+        assert seen == expected
+        for event in seen:
+            api.document.check({"$ref": "#/components/schemas/Event"}, event, "a streamed event")
+        run = api("GET", "/runs", query="name=long")[1]["runs"][0]["id"]
+        follower = subprocess.Popen([BUILD / "orchestrator" / "regatta", "events", "-f", "--limit", "1", "-o", "json", "--server",
+                                     f"unix:{api.controller.data}/controller.sock"], stdout=subprocess.PIPE, text=True)
+        assert json.loads(follower.stdout.readline()) == whole[-1]
+        assert api("POST", "/runs/{id}/resume", id=run, way="unix")[0] == 202
+        asked = stream.next()
+        assert asked["kind"] == "run.resume_asked" and asked["run"] == run and asked["by"] == f"uid {os.getuid()}", asked
+        assert json.loads(follower.stdout.readline()) == asked
+        follower.terminate()
+        follower.wait()
+        api("POST", "/runs/{id}/cancel", id=run)
+        api.wait(run, OVER)
+    with Stream(api, "", {"Last-Event-ID": str(whole[-1]["number"])}) as stream:
+        assert stream.next() == asked, "it goes on where another broke off"
+    assert api.controller.ask("GET", "/api/v1/events/stream", headers={"Last-Event-ID": "x"})[0] == 400
+    lines = regatta(api, "events", run, "--kind", "run.resume_asked").stdout.splitlines()
+    assert f"by uid {os.getuid()}" in lines[-1] and run in lines[-1], lines
+
+
+class Stream:
+    """Server-sent events, read as they come."""
+
+    def __init__(self, api, query, headers=None):
+        host, port = api.controller.address.split(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=30)
+        self.socket.sendall((f"GET /api/v1/events/stream?{query} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer "
+                             f"{api.controller.token}\r\n" + "".join(f"{k}: {v}\r\n" for k, v in (headers or {}).items()) +
+                             "\r\n").encode())
+        self.file = self.socket.makefile("rb")
+        assert self.file.readline().startswith(b"HTTP/1.1 200")
+        head = dict(line.decode().strip().split(": ", 1) for line in iter(self.file.readline, b"\r\n"))
+        assert head["Content-Type"] == "text/event-stream" and head["Cache-Control"] == "no-store"
+        api.document.answered("GET", "/events/stream", 200, head, b"")
+
+    def next(self):
+        fields = {}
+        while "data" not in fields:
+            fields = {}
+            for line in iter(self.file.readline, b"\n"):
+                assert line, "the stream has ended"
+                name, _, value = line.decode().rstrip("\n").partition(":")
+                fields[name] = value.removeprefix(" ")
+        event = json.loads(fields["data"])
+        assert fields["id"] == str(event["number"]) and fields["event"] == event["kind"]
+        return event
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+        self.socket.close()
 
 
 def a_run_is_cancelled_and_resumed(api, data):
@@ -247,7 +424,7 @@ def the_examples_in_it_are_taken(api, data):
 
 def each_parameter_is_checked(api, _):
     """A value that its schema does not allow is 400 and named; and so is a parameter that is not there."""
-    names = {"id": "nobody", "name": "latest"}
+    names = {"id": "nobody", "name": "latest", "file": "config.json"}
     for template, methods in api.document.json["paths"].items():
         for method, operation in methods.items():
             if template in ("/tickets", "/session"):
@@ -346,7 +523,7 @@ def nothing_in_it_was_left_out(api, _):
 
 CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_as_it_says,
          a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, the_examples_in_it_are_taken,
-         each_parameter_is_checked, access_is_as_it_says, answers_are_tagged_and_compressed,
+         what_happened_is_told, each_parameter_is_checked, access_is_as_it_says, answers_are_tagged_and_compressed,
          the_command_line_lists_what_the_api_does, nothing_in_it_was_left_out]
 
 

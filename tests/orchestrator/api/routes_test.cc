@@ -50,7 +50,7 @@ class RoutesTest : public ControllerFixture {
   std::string path_of(const Route& route) const {
     const std::string path =
         std::regex_replace(std::string(route.path), std::regex("\\{id\\}"), id_);
-    return std::regex_replace(path, std::regex("\\{name\\}"), "latest");
+    return std::regex_replace(path, std::regex("\\{name\\}|\\{file\\}"), "latest");
   }
   Response send(const std::string& method, const std::string& path) {
     Request request;

@@ -201,6 +201,7 @@ TEST_P(Kinds, OfARunChangeButForWhatIsFixed) {
   expected.kind = before.kind;
   expected.directory = before.directory;
   expected.created_utc = before.created_utc;
+  expected.found_utc = before.found_utc;
   expected.wanted = before.wanted;
   expected.scheduler = before.scheduler;
   expected.after = before.after;

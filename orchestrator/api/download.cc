@@ -1,0 +1,206 @@
+#include "orchestrator/api/download.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/wording.h"
+#include "orchestrator/api/answers.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+constexpr std::uint64_t kPiece = std::uint64_t{512} << 10U;
+constexpr double kReadSeconds = 10;  // for a piece of a file; then the answer breaks off
+
+std::uint64_t size_of(const Segment& segment) {
+  return segment.file.empty() ? segment.bytes.size() : segment.size;
+}
+
+struct Range {
+  std::uint64_t begin = 0, end = 0;
+};
+
+class SegmentStream final : public BodyStream {
+ public:
+  SegmentStream(base::FileSystem& files, files::SharedFiles* shared, Download download, Range range)
+      : files_(files),
+        shared_(shared),
+        download_(std::move(download)),
+        range_(range),
+        at_(range.begin) {}
+
+  [[nodiscard]] std::optional<std::uint64_t> size() const override {
+    return range_.end - range_.begin;
+  }
+
+  Piece next() override {
+    while (segment_ < download_.segments.size() &&
+           at_ >= begin_ + size_of(download_.segments[segment_])) {
+      begin_ += size_of(download_.segments[segment_++]);
+    }
+    base::check(segment_ < download_.segments.size(), "a range lies within its segments");
+    const Segment& segment = download_.segments[segment_];
+    const std::uint64_t offset = at_ - begin_;
+    const std::uint64_t count = std::min({kPiece, size_of(segment) - offset, range_.end - at_});
+    Piece piece;
+    piece.bytes = segment.file.empty() ? segment.bytes.substr(offset, count)
+                                       : read(segment.file, offset, count);
+    at_ += count;
+    piece.is_last = at_ == range_.end;
+    return piece;
+  }
+
+ private:
+  std::string read(const base::Path& path, std::uint64_t offset, std::uint64_t count) {
+    std::string bytes = files::call_if(
+        shared_, download_.directory, kReadSeconds,
+        [files = &files_, path, offset, count] { return files->read_at(path, offset, count); });
+    if (bytes.size() != count) {
+      throw base::Error(base::Code::Conflict,
+                        base::printable(path.string()) + " became shorter while it was sent");
+    }
+    return bytes;
+  }
+
+  base::FileSystem& files_;
+  files::SharedFiles* shared_;
+  const Download download_;
+  const Range range_;
+  std::uint64_t at_;         // of all bytes
+  std::size_t segment_ = 0;  // that `at_` is in, or one before
+  std::uint64_t begin_ = 0;  // of that segment
+};
+
+// "bytes=0-499", "bytes=500-", "bytes=-500". Nothing: no range, or one that is not understood, or
+// several, which may be answered with the whole.
+std::optional<Range> parse_range(const std::string& text, std::uint64_t size) {
+  constexpr std::string_view kBytes = "bytes=";
+  if (text.rfind(kBytes, 0) != 0) return std::nullopt;
+  const std::string range = text.substr(kBytes.size());
+  const std::size_t dash = range.find('-');
+  if (dash == std::string::npos) return std::nullopt;
+  const auto first = base::parse_integer(range.substr(0, dash));
+  const auto last = base::parse_integer(range.substr(dash + 1));
+  if (dash == 0) {
+    if (!last || *last < 0) return std::nullopt;
+    return Range{size - std::min(size, static_cast<std::uint64_t>(*last)), size};
+  }
+  if (!first || *first < 0 || (!last && dash + 1 != range.size())) return std::nullopt;
+  const auto begin = static_cast<std::uint64_t>(*first);
+  if (!last) return Range{begin, std::max(begin, size)};
+  if (*last < *first) return std::nullopt;
+  return Range{begin, std::max(begin, std::min(size, static_cast<std::uint64_t>(*last) + 1))};
+}
+
+std::string header(const Request& request, const std::string& name) {
+  const auto found = request.headers.find(name);
+  return found == request.headers.end() ? std::string() : found->second;
+}
+
+std::string safe_name(std::string name) {
+  for (char& c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '-' || c == '_';
+    if (!plain) c = '_';
+  }
+  return name;
+}
+
+constexpr std::size_t kBlock = 512;
+
+// ustar's header: each field at its offset.
+std::string tar_header(const ArchivedFile& file, double modified_utc) {
+  constexpr std::size_t kMostName = 100;
+  if (file.name.size() > kMostName) {
+    throw base::Error(base::Code::User, "the name " + base::printable(file.name) +
+                                            " is too long for an archive; download the files "
+                                            "one by one");
+  }
+  std::string block(kBlock, '\0');
+  const auto put = [&block](std::size_t at, std::string_view text) {
+    block.replace(at, text.size(), text);
+  };
+  put(0, file.name);
+  put(100, "0000600");
+  put(108, "0000000");  // owner and group are whose it becomes
+  put(116, "0000000");
+  constexpr std::uint64_t kMostOctal = std::uint64_t{1} << 33U;
+  if (file.size < kMostOctal) {
+    put(124, base::formatted("%011llo", static_cast<unsigned long long>(file.size)));
+  } else {
+    block[124] = '\x80';
+    for (std::size_t i = 0; i < 8; ++i) {
+      block[135 - i] = static_cast<char>((file.size >> (8 * i)) & 0xFFU);
+    }
+  }
+  const auto seconds = static_cast<unsigned long long>(std::max(0.0, modified_utc));
+  put(136, base::formatted("%011llo", seconds));
+  put(148, "        ");
+  block[156] = '0';
+  put(257, std::string_view("ustar\0"
+                            "00",
+                            8));
+  const unsigned sum = std::accumulate(block.begin(), block.end(), 0U, [](unsigned all, char c) {
+    return all + static_cast<unsigned char>(c);
+  });
+  put(148, base::formatted("%06o", sum));
+  block[154] = '\0';
+  return block;
+}
+
+}  // namespace
+
+Response send(const Request& request, base::FileSystem& files, files::SharedFiles* shared,
+              Download download) {
+  std::uint64_t size = 0;
+  for (const Segment& segment : download.segments) size += size_of(segment);
+  const std::string tag =
+      "\"" + (download.version.empty() ? download.digest : download.version) + "\"";
+  Response response;
+  response.content_type = download.type;
+  response.headers["ETag"] = tag;
+  response.headers["Accept-Ranges"] = "bytes";
+  response.headers["Content-Disposition"] =
+      "attachment; filename=\"" + safe_name(download.name) + "\"";
+  if (!download.digest.empty()) response.headers["X-Digest-XXH3-128"] = download.digest;
+  Range range{0, size};
+  const std::string condition = header(request, "if-range");
+  if (condition.empty() || condition == tag) {
+    if (const auto asked = parse_range(header(request, "range"), size)) {
+      if (asked->begin >= asked->end) {
+        Response refused = error_response(
+            416, "range_not_satisfiable",
+            "there are only " + std::to_string(size) + " bytes; ask for a range of these");
+        refused.headers["Content-Range"] = "bytes */" + std::to_string(size);
+        return refused;
+      }
+      range = *asked;
+      response.status = 206;
+      response.headers["Content-Range"] = "bytes " + std::to_string(range.begin) + "-" +
+                                          std::to_string(range.end - 1) + "/" +
+                                          std::to_string(size);
+    }
+  }
+  if (range.begin == range.end) return response;
+  response.stream = std::make_shared<SegmentStream>(files, shared, std::move(download), range);
+  return response;
+}
+
+std::vector<Segment> tar_archive(const std::vector<ArchivedFile>& files, double modified_utc) {
+  std::vector<Segment> segments;
+  for (const ArchivedFile& file : files) {
+    segments.push_back({tar_header(file, modified_utc)});
+    segments.push_back({"", file.path, file.size});
+    const std::size_t rest = file.size % kBlock;
+    if (rest != 0) segments.push_back({std::string(kBlock - rest, '\0')});
+  }
+  segments.push_back({std::string(2 * kBlock, '\0')});
+  return segments;
+}
+
+}  // namespace regatta::orchestrator::api

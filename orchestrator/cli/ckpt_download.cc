@@ -1,0 +1,170 @@
+// A checkpoint, or an export of one, from the controller to this machine: file by file, each
+// checked against its digest, and begun where an earlier try ended.
+#include "orchestrator/cli/ckpt_download.h"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/file_system.h"
+#include "base/text.h"
+#include "orchestrator/cli/client_options.h"
+
+namespace regatta::orchestrator::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using base::Code;
+using base::Error;
+
+constexpr std::uint64_t kBlock = std::uint64_t{1} << 20U;
+constexpr const char* kManifest = "manifest.json";
+constexpr const char* kPart = ".part";  // what a file is called until it is whole
+
+struct RemoteFile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::string digest;  // empty: not known
+};
+
+class CkptDownload : public Command {
+ public:
+  explicit CkptDownload(const Program& program)
+      : Command({"download",
+                 Group::Runs,
+                 "fetch a checkpoint's files, each checked; goes on where it broke off",
+                 {"ckpt download demo latest", "ckpt download demo 1200 -o best",
+                  "ckpt download demo latest --export -o model"}}),
+        client_(ClientOptions::of(program)) {}
+
+  void add_options(OptionList& options) override {
+    add_run(options, &run_);
+    options.add("checkpoint", ValueKind::Any, &checkpoint_, "its name, its step, or 'latest'")
+        .is_required = true;
+    options.add("-o,--output", ValueKind::Directory, &output_,
+                "directory to put them in (default: the checkpoint's name)");
+    options.add("--export", &of_export_, "the files of its export, as POST …/export has made them");
+    add_server_options(options, &client_);
+  }
+
+  int run() override {
+    const Client client = client_.connect();
+    const std::string path = "/runs/" + path_part(run_) + "/checkpoints/" + path_part(checkpoint_);
+    const Json answer = client.get(of_export_ ? path + "/export" : path);
+    const std::string name = plain(answer.value("name", ""));
+    const std::vector<RemoteFile> files = of_export_ ? exported(answer) : stored(answer);
+    // By its name from here on: `latest` may be another one in a moment.
+    const std::string source = "/runs/" + path_part(run_) + "/checkpoints/" + path_part(name) +
+                               (of_export_ ? "/export/files/" : "/files/");
+    const base::Path directory =
+        std::filesystem::absolute(output_.empty() ? name : output_).lexically_normal();
+    files_.create_directory(directory);
+    for (const RemoteFile& file : files) fetch(client, source, directory, file);
+    files_.sync_directory(directory);
+    std::cout << directory.string() << "\n";
+    return 0;
+  }
+
+ private:
+  // Of a name that another machine chose.
+  static std::string plain(const std::string& name) {
+    if (!name.empty() && name.front() != '.' && name.find('/') == std::string::npos) return name;
+    throw Error(Code::Operator, "the controller names a file '" + base::printable(name) +
+                                    "', which is no plain name; nothing was written");
+  }
+
+  static std::vector<RemoteFile> stored(const Json& answer) {
+    std::vector<RemoteFile> files;
+    const Json listed = answer.value("manifest", Json::object()).value("files", Json::object());
+    for (const auto& [name, file] : listed.items()) {
+      files.push_back({plain(name), file.value("bytes", std::uint64_t{0}),
+                       file.value("digest", std::string())});
+    }
+    if (files.empty()) {
+      throw Error(Code::Conflict,
+                  "checkpoint " + base::printable(answer.value("name", "")) +
+                      " is not whole: " + base::printable(answer.value("reason", "")));
+    }
+    files.push_back({kManifest, 0, ""});  // last, as its writer does: without it, it is unfinished
+    return files;
+  }
+
+  static std::vector<RemoteFile> exported(const Json& answer) {
+    if (answer.value("state", "") != "done") {
+      throw Error(Code::Conflict,
+                  "the export of this checkpoint is not done; wait, or look with "
+                  "`regatta ckpt show`");
+    }
+    std::vector<RemoteFile> files;
+    for (const Json& file : answer.value("files", Json::array())) {
+      files.push_back({plain(file.value("name", "")), file.value("bytes", std::uint64_t{0}), ""});
+    }
+    return files;
+  }
+
+  [[nodiscard]] std::uint64_t size_of(const base::Path& path) {
+    return files_.exists(path) ? files_.size(path) : 0;
+  }
+
+  void add_up(const base::Path& path, std::uint64_t bytes, base::Digest* digest) {
+    for (std::uint64_t at = 0; at < bytes; at += kBlock) {
+      digest->update(files_.read_at(path, at, std::min(kBlock, bytes - at)));
+    }
+  }
+
+  [[nodiscard]] bool is_there(const base::Path& path, const RemoteFile& file) {
+    if (file.digest.empty() || !files_.exists(path) || files_.size(path) != file.bytes)
+      return false;
+    base::Digest digest;
+    add_up(path, file.bytes, &digest);
+    return digest.hex() == file.digest;
+  }
+
+  void fetch(const Client& client, const std::string& source, const base::Path& directory,
+             const RemoteFile& file) {
+    const base::Path target = directory / file.name;
+    if (is_there(target, file)) return;
+    const base::Path part = target.string() + kPart;
+    base::Digest digest;
+    std::uint64_t offset = 0;
+    // Only what can be checked is gone on with.
+    if (!file.digest.empty()) {
+      offset = size_of(part);
+      if (offset >= file.bytes) offset = 0;
+      add_up(part, offset, &digest);
+    }
+    std::cerr << file.name
+              << (file.bytes > 0 ? "  " + base::human_bytes(file.bytes) : std::string())
+              << (offset > 0 ? ", from " + base::human_bytes(offset) + " on" : std::string())
+              << "\n";
+    const auto output = files_.open(
+        part, offset > 0 ? base::FileSystem::Open::Append : base::FileSystem::Open::Truncate);
+    client.download(source + path_part(file.name), offset, [&](std::string_view bytes) {
+      output->append(bytes);
+      digest.update(bytes);
+    });
+    if (!file.digest.empty() && digest.hex() != file.digest) {
+      files_.remove_file(part);
+      throw Error(Code::Retry, base::printable(target.string()) +
+                                   " came out damaged and was removed; try again, or check the "
+                                   "checkpoint with `regatta ckpt verify`");
+    }
+    output->sync();
+    files_.rename(part, target);
+  }
+
+  base::FileSystem& files_ = base::posix_file_system();
+  ClientOptions client_;
+  std::string run_, checkpoint_, output_;
+  bool of_export_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> ckpt_download_command(const Program& program) {
+  return std::make_unique<CkptDownload>(program);
+}
+
+}  // namespace regatta::orchestrator::cli

@@ -1,0 +1,246 @@
+#include "orchestrator/store/event_log.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "base/wording.h"
+#include "orchestrator/runs/record_fields.h"
+#include "orchestrator/store/row_fields.h"
+#include "orchestrator/store/rows.h"
+
+namespace regatta::orchestrator::store {
+namespace {
+
+// Some 200 MB at most; how many are written between two looks.
+constexpr std::int64_t kMostEvents = 1'000'000;
+constexpr std::int64_t kCutEvery = 10'000;
+constexpr std::size_t kMostWords = 500;  // bytes
+
+std::string first_line(const std::string& text) {
+  std::string line = text.substr(0, text.find('\n'));
+  if (line.size() <= kMostWords) return line;
+  std::size_t end = kMostWords;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0U) == 0x80U) --end;
+  return line.substr(0, end) + "…";
+}
+
+Event of(const char* kind, double utc, std::string words) {
+  Event event;
+  event.kind = kind;
+  event.utc = utc;
+  event.words = std::move(words);
+  return event;
+}
+
+}  // namespace
+
+const std::vector<EventKind>& event_kinds() {
+  static const std::vector<EventKind> kinds = {
+      {"run.submitted", "a run was submitted"},
+      {"run.found", "a run was found in the runs directory"},
+      {"run.queued", "a run waits to be started, for the first time or again"},
+      {"run.starting", "a run is being started"},
+      {"run.running", "a run trains"},
+      {"run.stopping", "a run is ending"},
+      {"run.succeeded", "a run reached its target or its last step"},
+      {"run.stopped", "a run ended before that, as somebody asked it to"},
+      {"run.failed", "a run ended with an error"},
+      {"run.cancelled", "a run was cancelled"},
+      {"run.cancel_asked", "somebody cancelled a run"},
+      {"run.resume_asked", "somebody resumed a run"},
+      {"run.changed", "what a run asks for was changed"},
+      {"run.archived", "a run was archived"},
+      {"run.unarchived", "a run is archived no longer"},
+      {"run.removed", "a run was removed"},
+      {"run.target_reached", "an evaluation met the target"},
+      {"launch.submitted", "a job or a process was started for a run"},
+      {"launch.ended", "that job or process ended"},
+      {"attempt.started", "an attempt began to train"},
+      {"attempt.ended", "an attempt ended"},
+      {"attempt.warning", "a trainer warned"},
+      {"checkpoint.written", "a checkpoint was written"},
+      {"checkpoint.failed", "a checkpoint could not be written"},
+      {"checkpoint.removed", "retention removed a checkpoint"},
+      {"checkpoint.skipped", "a checkpoint was damaged, or of another model, and was passed over"},
+      {"checkpoint.pinned", "somebody pinned a checkpoint"},
+      {"checkpoint.unpinned", "somebody unpinned a checkpoint"},
+      {"checkpoint.exported", "somebody had a checkpoint exported"},
+      {"checkpoint.export_removed", "somebody had an export removed"},
+      {"checkpoint.collected", "somebody had checkpoints removed"},
+      {"plan.tried", "an attempt tried cuts of its gradient, and chose one"},
+      {"node.blamed", "a failure was laid on a node"},
+      {"controller.started", "the controller started"},
+      {"controller.ended", "the controller was told to end"},
+  };
+  return kinds;
+}
+
+// A store that was lost or put back does not give a number again that somebody has read: a new one
+// begins with the milliseconds since 1970.
+EventLog::EventLog(Database& database, base::Clock& clock) : database_(database), clock_(clock) {
+  Statement ask = database_.prepare("SELECT max(number) FROM events");
+  const std::int64_t known = ask.step() ? ask.integer(0) : 0;
+  ask.run();
+  constexpr double kMilliseconds = 1000;
+  newest_ = std::max(known, static_cast<std::int64_t>(clock.utc_seconds() * kMilliseconds));
+}
+
+void EventLog::note(Event event) {
+  event.number = newest_ + 1;
+  if (!(event.utc > 0)) event.utc = clock_.utc_seconds();
+  event.words = first_line(event.words);
+  static const std::string sql = insertion("INSERT INTO events", {}, columns_of<Event>());
+  write_row(database_, sql, RowBinder::Which::All, event);
+  newest_ = event.number;
+  if (++since_cut_ < kCutEvery) return;
+  since_cut_ = 0;
+  database_
+      .prepare(
+          "DELETE FROM events WHERE number <= (SELECT number FROM events ORDER BY number DESC "
+          "LIMIT 1 OFFSET ?1)")
+      .bind(kMostEvents)
+      .run();
+}
+
+void EventLog::note(const runs::Run& run, Event event) {
+  if (run.found_utc && event.utc > 0 && event.utc < *run.found_utc) return;
+  event.run = run.id;
+  note(std::move(event));
+}
+
+std::string EventLog::id_of(runs::RunNumber run) {
+  Statement ask = database_.prepare("SELECT id FROM runs WHERE number = ?1");
+  ask.bind(runs::row_of(run));
+  return ask.step() ? ask.text(0) : std::string();
+}
+
+void EventLog::note_added(const runs::Run& run, const std::string& by) {
+  Event event = run.found_utc ? of("run.found", *run.found_utc, run.directory)
+                              : of("run.submitted", run.created_utc, "");
+  event.by = by;
+  note(run, std::move(event));
+}
+
+void EventLog::note_run(const runs::Run& run) {
+  Statement ask = database_.prepare("SELECT state, time_to_accuracy FROM runs WHERE number = ?1");
+  ask.bind(runs::row_of(run.number));
+  if (!ask.step()) return;
+  const bool same_state = ask.text(0) == runs::name_of(run.state);
+  const bool had_reached = !ask.is_null(1);
+  ask.run();
+  const runs::RunSummary& summary = run.summary;
+  if (summary.time_to_accuracy_seconds && !had_reached) {
+    const std::optional<double> begun = summary.started_utc;
+    Event event =
+        of("run.target_reached", begun ? *begun + *summary.time_to_accuracy_seconds : 0,
+           base::human_seconds(*summary.time_to_accuracy_seconds) + " after the first step");
+    event.step = summary.step;
+    note(run, std::move(event));
+  }
+  if (same_state) return;
+  const bool over = runs::is_over(run.state);
+  Event event =
+      of("", over ? run.ended_utc.value_or(0) : 0, run.error.empty() ? run.reason : run.error);
+  event.kind = std::string("run.") + runs::name_of(run.state);
+  note(run, std::move(event));
+}
+
+void EventLog::note_launch(runs::RunNumber run, const runs::Launch& launch) {
+  Statement ask =
+      database_.prepare("SELECT handle, over FROM launches WHERE run = ?1 AND number = ?2");
+  ask.bind(runs::row_of(run), launch.number);
+  const bool known = ask.step();
+  const bool had_handle = known && !ask.text(0).empty();
+  const bool was_over = known && ask.integer(1) != 0;
+  if (known) ask.run();
+  if (!launch.handle.empty() && !had_handle) {
+    Event event = of("launch.submitted", launch.started_utc, launch.handle);
+    event.run = id_of(run);
+    event.launch = launch.number;
+    note(std::move(event));
+  }
+  if (!launch.over || was_over) return;
+  Event event = of("launch.ended", launch.ended_utc.value_or(0),
+                   launch.words.empty() ? launch.cause : launch.words);
+  event.run = id_of(run);
+  event.launch = launch.number;
+  event.node = launch.nodes;
+  note(std::move(event));
+}
+
+// Whether this is true of the attempt's row so far.
+bool EventLog::was(const runs::Attempt& attempt, const char* condition) {
+  Statement ask =
+      database_.prepare(std::string("SELECT ") + condition + " FROM attempts WHERE row = ?1");
+  ask.bind(runs::row_of(attempt.row));
+  return ask.step() && ask.integer(0) != 0;
+}
+
+void EventLog::note_start(const runs::Run& run, const runs::Attempt& attempt) {
+  if (!attempt.started || was(attempt, "started")) return;
+  std::string words =
+      base::join(attempt.hosts.empty() ? std::vector{attempt.host} : attempt.hosts, ", ");
+  if (attempt.ranks > 1) words = std::to_string(attempt.ranks) + " ranks on " + words;
+  Event event = of("attempt.started", attempt.start_utc, std::move(words));
+  event.attempt = attempt.number;
+  event.step = attempt.first_step;
+  note(run, std::move(event));
+}
+
+void EventLog::note_end(const runs::Run& run, const runs::Attempt& attempt) {
+  if (!attempt.exit_code || was(attempt, "exit_code IS NOT NULL")) return;
+  Event event = of("attempt.ended", attempt.start_utc + attempt.last_seconds,
+                   attempt.reason + (attempt.message.empty() ? "" : ": " + attempt.message));
+  event.attempt = attempt.number;
+  event.step = run.summary.step;
+  note(run, std::move(event));
+}
+
+void EventLog::note_record(const runs::Run& run, const runs::Attempt& attempt,
+                           const trainer::contract::JournalRecord& record) {
+  using namespace trainer::contract;
+  Event event = of("", record.utc_seconds, "");
+  event.attempt = attempt.number;
+  if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record.body)) {
+    event.kind = "checkpoint." + checkpoint->status;
+    event.checkpoint = checkpoint->name;
+    event.step = checkpoint->step;
+    event.words = checkpoint->message;
+  } else if (const auto* trial = std::get_if<TrialRecord>(&record.body)) {
+    event.kind = "plan.tried";
+    event.step = trial->step;
+    event.words = "chose " + trial->winner + ": " + std::to_string(trial->bucket_bytes.size()) +
+                  " buckets, a step is " + base::percent(trial->gain) + " shorter";
+  } else if (const auto* warning = std::get_if<WarningRecord>(&record.body)) {
+    event.kind = "attempt.warning";
+    event.words = warning->message;
+  } else if (const auto* divergence = std::get_if<DivergenceRecord>(&record.body)) {
+    event.kind = "attempt.warning";
+    event.step = divergence->step;
+    event.words = divergence->message;
+  } else {
+    return;
+  }
+  note(run, std::move(event));
+}
+
+void EventLog::note_blame(const slurm::NodeEvent& blame) {
+  // What no node is named for, the end of its attempt tells.
+  if (blame.blame == slurm::Blame::Worked || blame.blame == slurm::Blame::Shared) return;
+  Event event = of("node.blamed", blame.utc, std::string(slurm::to_string(blame.blame)));
+  if (!blame.words.empty()) event.words += ": " + blame.words;
+  event.run = blame.run;
+  event.node = blame.node;
+  note(std::move(event));
+}
+
+void EventLog::note_wish(runs::RunNumber run, const char* kind, const std::string& by,
+                         const std::string& words) {
+  Event event = of(kind, 0, words);
+  event.run = id_of(run);
+  event.by = by;
+  note(std::move(event));
+}
+
+}  // namespace regatta::orchestrator::store

@@ -1,0 +1,52 @@
+// Events as they are written, each in the transaction of what it tells of.
+#pragma once
+
+#include <atomic>
+
+#include "base/clock.h"
+#include "orchestrator/runs/run.h"
+#include "orchestrator/slurm/node_suspicion.h"
+#include "orchestrator/store/database.h"
+#include "orchestrator/store/events.h"
+#include "trainer/contract/journal.h"
+
+namespace regatta::orchestrator::store {
+
+// The store's; under its lock.
+class EventLog {
+ public:
+  EventLog(Database& database, base::Clock& clock);
+
+  // number is given here; utc: 0 stands for now.
+  void note(Event event);
+
+  void note_added(const runs::Run& run, const std::string& by);
+  // What these rows change; before they are written.
+  void note_run(const runs::Run& run);
+  void note_launch(runs::RunNumber run, const runs::Launch& launch);
+  void note_start(const runs::Run& run, const runs::Attempt& attempt);
+  void note_end(const runs::Run& run, const runs::Attempt& attempt);
+  // A record that the store did not have.
+  void note_record(const runs::Run& run, const runs::Attempt& attempt,
+                   const trainer::contract::JournalRecord& record);
+  void note_blame(const slurm::NodeEvent& blame);
+  // What somebody asked of a run.
+  void note_wish(runs::RunNumber run, const char* kind, const std::string& by,
+                 const std::string& words = {});
+
+  // At least the number of the newest event that was committed. From any thread.
+  [[nodiscard]] std::int64_t newest() const { return newest_; }
+
+ private:
+  // Of a run that was found: only what happened since.
+  void note(const runs::Run& run, Event event);
+  [[nodiscard]] std::string id_of(runs::RunNumber run);
+  [[nodiscard]] bool was(const runs::Attempt& attempt, const char* condition);
+
+  Database& database_;
+  base::Clock& clock_;
+  std::atomic<std::int64_t> newest_ = 0;
+  std::int64_t since_cut_ = 0;
+};
+
+}  // namespace regatta::orchestrator::store
