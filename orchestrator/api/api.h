@@ -42,6 +42,11 @@ class Api {
   [[nodiscard]] static std::span<const Route> routes();
 
  private:
+  // The table's parts (route_table.cc).
+  [[nodiscard]] static std::vector<Route> controller_routes();
+  [[nodiscard]] static std::vector<Route> run_routes();
+  [[nodiscard]] static std::vector<Route> checkpoint_routes();
+
   // What the routes do.
   [[nodiscard]] Response version(const Call& call);
   [[nodiscard]] Response health(const Call& call);

@@ -134,8 +134,8 @@ constexpr std::string_view kRunFile =
 
 }  // namespace
 
-std::span<const Route> Api::routes() {
-  static constexpr Route kRoutes[] = {
+std::vector<Route> Api::controller_routes() {
+  return {
       {"GET", "version", "version, scheduler and runs directory", &Api::version, kVersionAnswers},
       {"GET", "health", "what works and what does not", &Api::health, kHealthAnswers},
       {"GET", "openapi.json", "this document", &Api::document, kDocumentAnswers},
@@ -144,6 +144,11 @@ std::span<const Route> Api::routes() {
        kEventsQuery},
       {"GET", "events/stream", "the same as it happens, as server-sent events", &Api::event_stream,
        kEventStreamAnswers, kEventStreamQuery},
+  };
+}
+
+std::vector<Route> Api::run_routes() {
+  return {
       {"GET", "runs", "a list of runs", &Api::list, kListAnswers, kListQuery},
       {"POST", "runs", "submits a run file", &Api::submit, kSubmitAnswers, kSubmitQuery, Needed,
        "RunFile", kRunFile},
@@ -172,6 +177,11 @@ std::span<const Route> Api::routes() {
       {"GET", "runs/{id}/logs", "the newest log of a run", &Api::logs, kLogAnswers, kLogQuery},
       {"GET", "runs/{id}/explain", "why a run is where it is", &Api::explain, kExplainAnswers},
       {"GET", "runs/{id}/plan", "the plan of a run", &Api::plan, kPlanAnswers},
+  };
+}
+
+std::vector<Route> Api::checkpoint_routes() {
+  return {
       {"GET", "runs/{id}/checkpoints", "checkpoints of a run", &Api::checkpoints,
        kCheckpointsAnswers},
       {"POST", "runs/{id}/checkpoints/gc", "removes what the retention policy does not keep",
@@ -213,7 +223,17 @@ std::span<const Route> Api::routes() {
        "ExportRequest",
        R"({"for": "encoder"})"},
   };
-  return kRoutes;
+}
+
+std::span<const Route> Api::routes() {
+  static const std::vector<Route> all = [] {
+    std::vector<Route> routes = controller_routes();
+    for (const auto& part : {run_routes(), checkpoint_routes()}) {
+      routes.insert(routes.end(), part.begin(), part.end());
+    }
+    return routes;
+  }();
+  return all;
 }
 
 }  // namespace regatta::orchestrator::api

@@ -124,6 +124,16 @@ int check_listener(void* given, char* address, char*, int port, int) {
   return guard->foreign.empty() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
+// For the whole, or for silence.
+void set_timeout(CURL* curl, double seconds, bool for_silence) {
+  if (for_silence) {
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(seconds)));
+  } else {
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(seconds * 1000));
+  }
+}
+
 }  // namespace
 
 // A request, and what becomes of its answer.
@@ -260,13 +270,7 @@ void Client::perform(const char* method, const std::string& path, Transfer* tran
   curl_easy_setopt(curl.get(), CURLOPT_URL, address.c_str());
   curl_easy_setopt(curl.get(), CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl.get(), CURLOPT_CONNECTTIMEOUT_MS, kConnectMilliseconds);
-  if (transfer->take) {
-    curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(curl.get(), CURLOPT_LOW_SPEED_TIME,
-                     std::max(1L, static_cast<long>(timeout_seconds_)));
-  } else {
-    curl_easy_setopt(curl.get(), CURLOPT_TIMEOUT_MS, static_cast<long>(timeout_seconds_ * 1000));
-  }
+  set_timeout(curl.get(), timeout_seconds_, transfer->take != nullptr);
   curl_easy_setopt(curl.get(), CURLOPT_USERAGENT, "regatta/" REGATTA_VERSION);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, Transfer::receive);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, transfer);

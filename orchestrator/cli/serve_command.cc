@@ -190,6 +190,13 @@ void announce_ready(const std::string& url, const std::string& message) {
   base::log(base::LogLevel::Info, message);
 }
 
+std::string ready_message(const std::string& url, const base::Path& data, const base::Path& runs,
+                          const base::Path& trainer) {
+  return "listens on " + url + " and " + site::socket_path(data).string() +
+         "; open the page with 'regatta open'; runs in " + runs.string() + "; trainer " +
+         trainer.string();
+}
+
 // Whoever waits for a controller that cannot start is not waited for.
 class GivesUp {
  public:
@@ -305,10 +312,7 @@ int serve(const ServeOptions& options, const Program& program) {
   controller.start();
   note(store, "controller.started", program.version + ", runs in " + runs.string());
   opening.open(api.get());
-  announce_ready(server->url(),
-                 "listens on " + server->url() + " and " + site::socket_path(data).string() +
-                     "; open the page with 'regatta open'; runs in " +
-                     controller.runs_directory().string() + "; trainer " + trainer.string());
+  announce_ready(server->url(), ready_message(server->url(), data, runs, trainer));
   int received = 0;
   ::sigwait(&signals, &received);
   end_in_time(lost.empty() ? 0 : base::meaning(base::Code::Operator).exit_code);
