@@ -13,6 +13,7 @@
 #include "orchestrator/api/explain.h"
 #include "orchestrator/api/health.h"
 #include "orchestrator/api/history_json.h"
+#include "orchestrator/api/label_api.h"
 #include "orchestrator/api/node_json.h"
 #include "orchestrator/api/openapi.h"
 #include "orchestrator/api/page.h"
@@ -290,12 +291,15 @@ Response Api::submit(const Call& call) {
           "after", "after has an empty id; use ids or names of runs with commas between them");
     }
   }
+  runs::LabelChange label;
+  label.tags = base::split(call.text("tags").value_or(""), ',');
+  std::erase(*label.tags, "");
   if (call.flag("dry_run")) {
     return json_response(
         200, preview_json(controller_.preview(request.body, after), controller_.scheduler_name()));
   }
   const control::Controller::Accepted accepted =
-      controller_.submit(request.body, key, after, asker_of(request.peer));
+      controller_.submit(request.body, key, after, asker_of(request.peer), label);
   controller_.somebody_looks();
   store::Snapshot store = controller_.store().snapshot();
   const RunParts parts = read_parts(store, accepted.run.number);
@@ -303,6 +307,12 @@ Response Api::submit(const Call& call) {
                                     run_json(accepted.run, parts, clock_.utc_seconds()));
   response.headers["Location"] = std::string(kBase) + "runs/" + accepted.run.id;
   return response;
+}
+
+Response Api::label(const Call& call) {
+  (void)controller_.label(call.names.at(0), parse_labels(call.request.body),
+                          asker_of(call.request.peer));
+  return answer_with(call.names.at(0), Secrets::Hidden);
 }
 
 Response Api::cancel(const Call& call) {

@@ -60,6 +60,7 @@ class Api {
   [[nodiscard]] Response remove(const Call& call);
   [[nodiscard]] Response archive(const Call& call);
   [[nodiscard]] Response cancel(const Call& call);
+  [[nodiscard]] Response label(const Call& call);
   [[nodiscard]] Response resume(const Call& call);
   [[nodiscard]] Response metrics(const Call& call);
   [[nodiscard]] Response history(const Call& call);

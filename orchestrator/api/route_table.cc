@@ -19,6 +19,9 @@ constexpr Parameter kListQuery[] = {
     {"name", Kind::Text, "only runs whose name begins so"},
     {"text", Kind::Text,
      "only runs with this in their id, name or error; ASCII letters of any case"},
+    {"tag", Kind::Text, "only runs with this tag; with commas between them, with all of these"},
+    {"owner", Kind::Text, "only runs that this one submitted: `uid 1000`, `token`"},
+    {"node", Kind::Text, "only runs of which a launch had this node"},
     {"since", Kind::Moment, "only runs created from this moment on"},
     {"until", Kind::Moment, "only runs created before this moment"},
     {"sort", Kind::Word, "by what; what has not ended or not reached its target counts as largest",
@@ -33,6 +36,7 @@ constexpr Parameter kListQuery[] = {
 constexpr Parameter kSubmitQuery[] = {
     {"after", Kind::Text,
      "ids or names of at most 32 runs, with commas between them, that must have succeeded before"},
+    {"tags", Kind::Text, "tags that it is to have, with commas between them"},
     {"dry_run", Kind::Flag, "only say what would be submitted", "false"},
 };
 constexpr Parameter kShowQuery[] = {
@@ -157,6 +161,15 @@ std::vector<Route> Api::run_routes() {
        kRemoveQuery},
       {"POST", "runs/{id}/archive", "keeps only the best checkpoints of a run", &Api::archive,
        kArchivalAnswers, kDryRunQuery},
+      {"POST",
+       "runs/{id}/labels",
+       "changes a run's tags and note",
+       &Api::label,
+       kRunAnswers,
+       {},
+       Needed,
+       "Labels",
+       R"({"add_tags": ["baseline"], "note": "warm-up twice as long"})"},
       {"POST", "runs/{id}/cancel", "ends a run after a checkpoint", &Api::cancel, kWishAnswers},
       {"POST",
        "runs/{id}/resume",

@@ -31,6 +31,8 @@ constexpr std::array kSlimKeys = {"id",
                                   "scheduler",
                                   "after",
                                   "archived",
+                                  "owner",
+                                  "tags",
                                   "error",
                                   "attempts",
                                   "step",
@@ -66,6 +68,10 @@ store::RunFilter filter_of(const Call& call) {
                                              {"all", store::Archived::Also}});
   filter.name_prefix = call.text("name").value_or("");
   filter.text = call.text("text").value_or("");
+  filter.tags = base::split(call.text("tag").value_or(""), ',');
+  std::erase(filter.tags, "");
+  filter.owner = call.text("owner").value_or("");
+  filter.node = call.text("node").value_or("");
   filter.since_utc = call.moment("since");
   filter.until_utc = call.moment("until");
   filter.sort = chosen<store::RunSort>(call, "sort",

@@ -354,6 +354,10 @@ void add_checkpoints(Json* all) {
                                                   {"better", one_of({"highest", "lowest"})}})},
                                {"removed", decisions},
                                {"kept", decisions}});
+  const Json tags = list_of({{"type", "string"}, {"minLength", 1}, {"maxLength", 64}});
+  json["Labels"] = optionally(
+      object({}),
+      {{"tags", tags}, {"add_tags", tags}, {"remove_tags", tags}, {"note", or_null(text())}});
   json["Pin"] = optionally(object({}), {{"reason", {{"type", "string"}, {"maxLength", 500}}}});
   json["ExportRequest"] =
       optionally(object({}), {{"for", one_of({"pretraining", "encoder", "question-answering"})},

@@ -19,6 +19,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(events)   \
   COMMAND(explain)  \
   COMMAND(export)   \
+  COMMAND(label)    \
   COMMAND(logs)     \
   COMMAND(ls)       \
   COMMAND(resume)   \

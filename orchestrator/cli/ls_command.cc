@@ -69,6 +69,10 @@ class List : public Command {
         .offered = runs::run_state_names();
     options.add("--name", &name_, "only runs whose name begins so");
     options.add("--text", &text_, "only runs with this in their id, name or error");
+    options.add("--tag", &tags_, "only runs with this tag; repeatable: with all of them").type =
+        "TAG";
+    options.add("--owner", &owner_, "only runs that this one submitted: 'uid 1000', token");
+    options.add("--node", &node_, "only runs that had this node");
     options.add("--since", &since_, "only runs made since then: 24h, 7d, 2026-11-27");
     options.add("--until", &until_, "only runs made before then");
     options.add("--archived", &archived_, "only archived runs");
@@ -115,7 +119,7 @@ class List : public Command {
 
   [[nodiscard]] bool is_filtered() const {
     return !state_.empty() || !name_.empty() || !text_.empty() || !since_.empty() ||
-           !until_.empty();
+           !until_.empty() || !tags_.empty() || !owner_.empty() || !node_.empty();
   }
   static Json counted(const Client& client) {
     return client.get("/runs?limit=" + std::to_string(kMostCounted)).value("runs", Json::array());
@@ -131,6 +135,9 @@ class List : public Command {
     add("state", state_);
     add("name", name_);
     add("text", text_);
+    add("tag", base::join(tags_, ","));
+    add("owner", owner_);
+    add("node", node_);
     add("since", since_.empty() ? "" : moment_of("--since", since_));
     add("until", until_.empty() ? "" : moment_of("--until", until_));
     return query;
@@ -161,7 +168,8 @@ class List : public Command {
   ClientOptions client_;
   As output_ = As::People;
   int limit_ = 100;
-  std::string state_, name_, text_, since_, until_;
+  std::string state_, name_, text_, since_, until_, owner_, node_;
+  std::vector<std::string> tags_;
   std::string sort_ = "created";
   bool reverse_ = false;
   bool archived_ = false;

@@ -83,6 +83,7 @@ class Submit : public Command {
         .add("--after", ValueKind::Run, &after_,
              "begin only when this run has succeeded; repeatable")
         .type = "RUN";
+    options.add("--tag", &tags_, "a tag that it is to have; repeatable").type = "TAG";
     const auto set_key = [this](const std::string& key) { idempotency_key_ = key; };
     options.add("--idempotency-key", std::function<void(const std::string&)>(set_key),
                 "repeating a submission with the same key and file makes no second run");
@@ -135,11 +136,11 @@ class Submit : public Command {
     if (!plan_.empty()) {
       asked.plan = topology::plan::parse_plan(read_input(plan_, kMaxRunFile), plan_, std::nullopt);
     }
-    std::string path = "/runs";
-    for (const std::string& name : after_) {
-      path += (path.size() > 5 ? "," : "?after=") + path_part(name);
-    }
-    if (dry_run_) path += after_.empty() ? "?dry_run=true" : "&dry_run=true";
+    std::vector<std::string> query;
+    if (!after_.empty()) query.push_back("after=" + path_part(base::join(after_, ",")));
+    if (!tags_.empty()) query.push_back("tags=" + path_part(base::join(tags_, ",")));
+    if (dry_run_) query.emplace_back("dry_run=true");
+    const std::string path = query.empty() ? "/runs" : "/runs?" + base::join(query, "&");
     return client.post(path, plan::submitted_body(asked), headers);
   }
   // A relative path of the dataset is relative to the file; the controller is at no such place.
@@ -163,7 +164,7 @@ class Submit : public Command {
   bool dry_run_ = false;
   bool wait_ = false;
   std::optional<std::string> idempotency_key_;
-  std::vector<std::string> after_;
+  std::vector<std::string> after_, tags_;
 };
 
 }  // namespace

@@ -177,6 +177,27 @@ bool Controller::resume(const std::string& name, const std::string& changes,
   return true;
 }
 
+runs::Labels Controller::label(const std::string& name, const runs::LabelChange& change,
+                               const std::string& by) {
+  check_lease();
+  const files::NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
+  const runs::Run run = find(name);
+  const runs::Labels labels = runs::changed({run.tags, run.note}, change);
+  if (labels == runs::Labels{run.tags, run.note}) return labels;
+  // The directory first: from there the store can be made again. One that was made by hand has no
+  // place for them.
+  do_beside(run.directory, options_.cancel_seconds, [files = &files_, run, labels] {
+    auto submission = runs::read_submission(*files, run.directory);
+    if (!submission) return;
+    submission->tags = labels.tags;
+    submission->note = labels.note;
+    runs::write_submission(*files, run.directory, *submission);
+  });
+  store_.set_labels(run.number, labels, by);
+  wake(run.number);
+  return labels;
+}
+
 // What was asked of a run that is over: it waits for a place like one that has never run. Not
 // before the store says so: else a controller that has only the store would take it up once more
 // when it is over.
@@ -401,6 +422,17 @@ void Controller::wake_dependants(const std::string& run) {
   }
 }
 
+// Its file may have been written with the old ones meanwhile.
+void Controller::take_labels(const runs::Run& stored, OpenRun* open) {
+  runs::Run& run = open->run;
+  if (run.tags == stored.tags && run.note == stored.note) return;
+  run.tags = stored.tags;
+  run.note = stored.note;
+  if (open->foreign.empty() && run.wanted != runs::Wanted::Observe) {
+    open->unwritten.submission = true;
+  }
+}
+
 void Controller::take_news() {
   take_forgotten();
   std::vector<runs::RunNumber> told;
@@ -419,6 +451,7 @@ void Controller::take_news() {
       if (!run->drained || run->wanted == runs::Wanted::Resume) open(*run);
       continue;
     }
+    take_labels(*run, &known->second);
     if (run->wanted == runs::Wanted::Resume) {
       take_up(&known->second);
     } else if (known->second.run.wanted != run->wanted) {

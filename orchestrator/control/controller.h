@@ -30,6 +30,7 @@
 #include "orchestrator/files/runs_directory_lease.h"
 #include "orchestrator/files/side_work.h"
 #include "orchestrator/files/troubles.h"
+#include "orchestrator/runs/labels.h"
 #include "orchestrator/runs/scheduler.h"
 #include "orchestrator/site/site_defaults.h"
 #include "orchestrator/store/store.h"
@@ -112,7 +113,8 @@ class Controller {
   // after: ids or names of runs that must have succeeded before it begins, kMostAfter at most;
   // Code::NotFound for an unknown one. by: who asks (store::Event::by).
   Accepted submit(const std::string& body, const std::optional<std::string>& idempotency_key,
-                  const std::vector<std::string>& after = {}, const std::string& by = {});
+                  const std::vector<std::string>& after = {}, const std::string& by = {},
+                  const runs::LabelChange& label = {});
   // What submit() would do, from its default values to the command that starts it. Changes nothing;
   // errors as submit()'s, but for those of keys.
   [[nodiscard]] Preview preview(const std::string& body, const std::vector<std::string>& after);
@@ -133,6 +135,10 @@ class Controller {
   // Removes all checkpoints of a run that is over but the best, the newest and pinned ones, and its
   // exports; it is listed no more unless asked for. Errors as remove().
   Archival archive(const std::string& run, DryRun dry_run, const std::string& by = {});
+  // What people write on it, whatever its state. The labels that it has then. Code::User for bad
+  // ones.
+  runs::Labels label(const std::string& run, const runs::LabelChange& change,
+                     const std::string& by = {});
   // By id, or by name when only one run has it. Code::NotFound (with a suggestion) otherwise.
   [[nodiscard]] runs::Run find(const std::string& run);
   [[nodiscard]] Adoption adoption() const;
@@ -189,6 +195,7 @@ class Controller {
   // The loop (controller.cc).
   void loop(const std::stop_token& stop);
   void take_news();
+  void take_labels(const runs::Run& stored, OpenRun* open);
   void load_open_runs();
   void load_unsettled();
   OpenRun* open(runs::Run run);

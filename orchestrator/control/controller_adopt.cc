@@ -270,6 +270,9 @@ runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& f
     run.scheduler = submission->scheduler;
     run.after = submission->after;
     run.archived = submission->archived;
+    run.owner = submission->owner;
+    run.tags = submission->tags;
+    run.note = submission->note;
     for (runs::Launch& launch : launches) {
       if (run.scheduler.empty()) run.scheduler = scheduler_of(launch);
       // Another was made when this one was over, whether or not that was written down.

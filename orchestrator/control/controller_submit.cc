@@ -37,8 +37,9 @@ void check_key(const std::string& key) {
 Controller::Accepted Controller::submit(const std::string& body,
                                         const std::optional<std::string>& idempotency_key,
                                         const std::vector<std::string>& after,
-                                        const std::string& by) {
+                                        const std::string& by, const runs::LabelChange& label) {
   check_lease();
+  const runs::Labels labels = runs::changed({}, label);
   plan::SubmittedRun asked = plan::parse_submitted(body);
   // Of what was asked for: defaults may change before the same key comes again.
   const std::string digest =
@@ -74,7 +75,9 @@ Controller::Accepted Controller::submit(const std::string& body,
   run.created_utc = clock_.utc_seconds();
   run.idempotency_key = idempotency_key;
   run.body_digest = digest;
-  run.by = by;
+  run.by = run.owner = by;
+  run.tags = labels.tags;
+  run.note = labels.note;
   run.scheduler = runs::family_of(scheduler_.name());
   const runs::RunNumber number = add_submitted(&run, asked);
   base::log(base::LogLevel::Info, "run " + run.id + " was submitted" + taken);
@@ -93,7 +96,8 @@ runs::RunNumber Controller::add_submitted(store::NewRun* run, const plan::Submit
     run->directory = (options_.runs_directory / run->id).string();
     const runs::SubmissionRecord submission{
         run->id,          run->created_utc, runs::Wanted::Run, run->idempotency_key,
-        run->body_digest, run->scheduler,   run->after};
+        run->body_digest, run->scheduler,   run->after,        false,
+        run->owner,       run->tags,        run->note};
     beside[runs::kSubmissionName] = runs::submission_text(submission);
     try {
       make_directory(run->directory, run->config, beside);

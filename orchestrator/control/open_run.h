@@ -74,8 +74,8 @@ struct OpenRun {
   [[nodiscard]] bool resumes() const { return run.wanted == runs::Wanted::Resume; }
   [[nodiscard]] runs::SubmissionRecord submitted() const {
     const runs::Wanted wanted = resumes() ? runs::Wanted::Run : run.wanted;
-    return {run.id, run.created_utc, wanted,    std::nullopt,
-            "",     run.scheduler,   run.after, run.archived};
+    return {run.id,    run.created_utc, wanted,    std::nullopt, "",      run.scheduler,
+            run.after, run.archived,    run.owner, run.tags,     run.note};
   }
   [[nodiscard]] runs::RecordedState recorded() const {
     runs::RecordedState state{run.state,    run.error,         run.ended_utc,

@@ -28,9 +28,13 @@ void write_down(base::FileSystem& files, const ReadingOrder& order) {
   // the end of its run.
   if (order.submission) {
     auto submission = runs::read_submission(files, order.directory);
-    if (!submission || submission->wanted != order.submission->wanted) {
-      if (!submission) submission = order.submission;
-      submission->wanted = order.submission->wanted;
+    const runs::SubmissionRecord& wanted = *order.submission;
+    if (!submission || submission->wanted != wanted.wanted || submission->tags != wanted.tags ||
+        submission->note != wanted.note) {
+      if (!submission) submission = wanted;
+      submission->wanted = wanted.wanted;
+      submission->tags = wanted.tags;
+      submission->note = wanted.note;
       runs::write_submission(files, order.directory, *submission);
     }
   }

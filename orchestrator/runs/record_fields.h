@@ -71,6 +71,9 @@ void fields(Archive& archive, R& r) {
   archive(served("scheduler").or_null().fixed(), r.scheduler);
   archive(served("after_runs", "after").terminated('/').fixed(), r.after);
   archive(served("archived").fixed(), r.archived);
+  archive(served("owner").or_null().fixed(), r.owner);
+  archive(served("tags").terminated('/').fixed(), r.tags);
+  archive(served("note").or_null().fixed(), r.note);
   archive(kept("reason"), r.reason);
   archive(served("error").or_null(), r.error);
   archive(kept("failures"), r.failures);
@@ -148,6 +151,9 @@ void fields(Archive& archive, R& r) {
   archive(kept("scheduler").if_any(), r.scheduler);
   archive(kept("after").if_any(), r.after);
   archive(kept("archived").if_any(), r.archived);
+  archive(kept("owner").if_any(), r.owner);
+  archive(kept("tags").if_any(), r.tags);
+  archive(kept("note").if_any(), r.note);
 }
 
 template <typename Archive, RecordOf<RecordedState> R>

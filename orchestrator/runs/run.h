@@ -86,6 +86,9 @@ struct Run {
   std::string scheduler;           // that it belongs to, "local" or "slurm"; empty: to none
   std::vector<std::string> after;  // ids of the runs that must have succeeded before it starts
   bool archived = false;
+  std::string owner;              // who submitted it ("uid 1000", "token"); empty: not known
+  std::vector<std::string> tags;  // in their order, each once
+  std::string note;               // for people; may have several lines
   RunState state = RunState::Queued;
   std::string reason;  // why it waits, for people; may be empty
   Wait wait;

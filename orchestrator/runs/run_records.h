@@ -20,6 +20,9 @@ struct SubmissionRecord {
   std::string scheduler{};  // as Run's; empty where an older controller wrote it
   std::vector<std::string> after{};
   bool archived = false;
+  std::string owner{};  // these, too, as Run's
+  std::vector<std::string> tags{};
+  std::string note{};
 
   bool operator==(const SubmissionRecord&) const = default;
 };

@@ -50,6 +50,7 @@ const std::vector<EventKind>& event_kinds() {
       {"run.cancel_asked", "somebody cancelled a run"},
       {"run.resume_asked", "somebody resumed a run"},
       {"run.changed", "what a run asks for was changed"},
+      {"run.labelled", "a run has other tags, or another note"},
       {"run.archived", "a run was archived"},
       {"run.unarchived", "a run is archived no longer"},
       {"run.removed", "a run was removed"},

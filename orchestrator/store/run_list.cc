@@ -39,6 +39,9 @@ class Condition {
     values_.push_back(std::move(value));
     return "?" + std::to_string(values_.size());
   }
+  // So few rows fit that no index of the list's order is worth while.
+  void set_selective() { selective_ = true; }
+  [[nodiscard]] bool is_selective() const { return selective_; }
   [[nodiscard]] std::string where() const { return text_.empty() ? "" : " WHERE " + text_; }
   void bind(Statement& statement) const {
     for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -49,6 +52,7 @@ class Condition {
 
  private:
   std::string text_;
+  bool selective_ = false;
   std::vector<std::variant<std::int64_t, double, std::string>> values_;
 };
 
@@ -72,7 +76,8 @@ std::string pattern_of(const std::string& text) {
 }
 
 // The index that has a list in its order, with what most filters look at; empty: SQLite chooses.
-std::string index_of(const RunFilter& filter) {
+std::string index_of(const RunFilter& filter, const Condition& condition) {
+  if (condition.is_selective()) return "";
   if (!filter.text.empty()) return filter.sort == RunSort::Created ? " INDEXED BY runs_text" : "";
   if (!filter.name_prefix.empty() || filter.since_utc || filter.until_utc) return "";
   const bool all = filter.archived == Archived::Also;
@@ -89,7 +94,24 @@ std::string index_of(const RunFilter& filter) {
   return "";
 }
 
-Condition condition_of(const RunFilter& filter) {
+// Of runs that another table lists: where there are few of them they are looked up, and else the
+// list is walked in its order until the page is full.
+void add_list(Database& reader, const std::string& table, const std::string& column,
+              const std::string& value, Condition* condition) {
+  constexpr std::int64_t kFew = 1000;
+  Statement count = reader.prepare("SELECT count(*) FROM (SELECT 1 FROM " + table + " WHERE " +
+                                   column + " = ?1 LIMIT ?2)");
+  count.bind(value, kFew);
+  const bool few = count.step() && count.integer(0) < kFew;
+  const std::string place = condition->place(value);
+  condition->add(few ? "number IN (SELECT run FROM " + table + " WHERE " + column + " = " + place +
+                           ")"
+                     : "EXISTS (SELECT 1 FROM " + table + " WHERE " + column + " = " + place +
+                           " AND run = number)");
+  if (few) condition->set_selective();
+}
+
+Condition condition_of(Database& reader, const RunFilter& filter) {
   Condition condition;
   add_states(filter.states, &condition);
   if (filter.archived != Archived::Also) {
@@ -101,6 +123,13 @@ Condition condition_of(const RunFilter& filter) {
     // No byte of UTF-8 is as large.
     condition.add("name < " + condition.place(filter.name_prefix + "\xff"));
   }
+  if (!filter.owner.empty()) {
+    condition.add("owner = " + condition.place(filter.owner) + " AND owner <> ''");
+  }
+  for (const std::string& tag : filter.tags) {
+    add_list(reader, "run_tags", "tag", tag, &condition);
+  }
+  if (!filter.node.empty()) add_list(reader, "run_nodes", "node", filter.node, &condition);
   if (filter.since_utc) condition.add("created_utc >= " + condition.place(*filter.since_utc));
   if (filter.until_utc) condition.add("created_utc < " + condition.place(*filter.until_utc));
   if (!filter.text.empty()) {
@@ -132,12 +161,12 @@ std::string page_of(const RunFilter& filter, Condition* condition) {
   const std::string order = " ORDER BY " + key + direction + ", number" + direction;
   const std::string limit = " LIMIT " + condition->place(std::int64_t{filter.limit} + 1);
   if (filter.text.empty()) {
-    return "SELECT " + kRowColumns + " FROM runs" + index_of(filter) + condition->where() + order +
-           limit;
+    return "SELECT " + kRowColumns + " FROM runs" + index_of(filter, *condition) +
+           condition->where() + order + limit;
   }
   // A search looks at many rows, which are large: it takes an index that has what it looks at.
   return "SELECT " + kRowColumns + " FROM runs WHERE number IN (SELECT number FROM runs" +
-         index_of(filter) + condition->where() + order + limit + ")" + order;
+         index_of(filter, *condition) + condition->where() + order + limit + ")" + order;
 }
 
 ListPlace place_of(const runs::Run& run, RunSort sort) {
@@ -208,11 +237,11 @@ void RunRow::take(runs::Attempt each) {
 RunList StoreReads::list(const RunFilter& filter) {
   const ReaderPool::Lease reader = lease();
   RunList list;
-  Condition condition = condition_of(filter);
+  Condition condition = condition_of(*reader, filter);
   if (filter.with_total) {
-    Statement count =
-        reader->prepare("SELECT count(*) FROM runs" +
-                        (filter.text.empty() ? "" : index_of(filter)) + condition.where());
+    Statement count = reader->prepare("SELECT count(*) FROM runs" +
+                                      (filter.text.empty() ? "" : index_of(filter, condition)) +
+                                      condition.where());
     condition.bind(count);
     if (count.step()) list.total = count.integer(0);
   }

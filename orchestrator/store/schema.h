@@ -288,9 +288,29 @@ BEGIN
 END;
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1, kVersion2,  kVersion3,  kVersion4,
-                                     kVersion5, kVersion6,  kVersion7,  kVersion8,
-                                     kVersion9, kVersion10, kEventTable};
-constexpr int kSchemaVersion = 11;
+// Who submitted a run, what people wrote on it, and which nodes it had.
+constexpr const char* kLabelTables = R"sql(
+ALTER TABLE runs ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN tags TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT '';
+CREATE INDEX runs_by_owner ON runs(owner, created_utc) WHERE owner <> '';
+CREATE TABLE run_tags (
+  tag TEXT NOT NULL,
+  run INTEGER NOT NULL,
+  PRIMARY KEY (tag, run)
+) WITHOUT ROWID;
+CREATE INDEX tags_of_run ON run_tags(run);
+CREATE TABLE run_nodes (
+  node TEXT NOT NULL,
+  run INTEGER NOT NULL,
+  PRIMARY KEY (node, run)
+) WITHOUT ROWID;
+CREATE INDEX nodes_of_run ON run_nodes(run);
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2,  kVersion3,   kVersion4,
+                                     kVersion5, kVersion6,  kVersion7,   kVersion8,
+                                     kVersion9, kVersion10, kEventTable, kLabelTables};
+constexpr int kSchemaVersion = 12;
 
 }  // namespace regatta::orchestrator::store

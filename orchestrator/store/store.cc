@@ -14,6 +14,7 @@
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
 #include "orchestrator/store/schema.h"
+#include "topology/graph/hostlist.h"
 
 namespace regatta::orchestrator::store {
 namespace {
@@ -148,6 +149,7 @@ runs::RunNumber Store::add_run(const NewRun& run, const std::vector<runs::Launch
   added.number = runs::RunNumber{next_run_};
   write_row(*writer_, sql, RowBinder::Which::All, added, run.idempotency_key, run.body_digest);
   events_->note_added(added, run.by);
+  write_tags(added.number, added.tags);
   for (const runs::Launch& launch : launches) write_launch_row(added.number, launch);
   transaction.commit();
   ++next_run_;
@@ -221,6 +223,43 @@ void Store::set_archived(runs::RunNumber run, bool archived, const std::string& 
   transaction.commit();
 }
 
+void Store::set_labels(runs::RunNumber run, const runs::Labels& labels, const std::string& by) {
+  const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
+  Transaction transaction(*writer_);
+  std::string text;
+  for (const std::string& tag : labels.tags) text += tag + "/";
+  writer_->prepare("UPDATE runs SET tags = ?2, note = ?3 WHERE number = ?1")
+      .bind(runs::row_of(run), text, labels.note)
+      .run();
+  write_tags(run, labels.tags);
+  events_->note_wish(run, "run.labelled", by, runs::words_of(labels));
+  transaction.commit();
+}
+
+void Store::write_tags(runs::RunNumber run, const std::vector<std::string>& tags) {
+  writer_->prepare("DELETE FROM run_tags WHERE run = ?1").bind(runs::row_of(run)).run();
+  for (const std::string& tag : tags) {
+    writer_->prepare("INSERT OR IGNORE INTO run_tags(tag, run) VALUES(?1, ?2)")
+        .bind(tag, runs::row_of(run))
+        .run();
+  }
+}
+
+// A text that is no hostlist names nobody.
+void Store::write_nodes(runs::RunNumber run, const std::string& hostlist) {
+  std::vector<std::string> nodes;
+  try {
+    nodes = topology::graph::expand_hostlist(hostlist);
+  } catch (const base::Error&) {
+  }
+  for (const std::string& node : nodes) {
+    writer_->prepare("INSERT OR IGNORE INTO run_nodes(node, run) VALUES(?1, ?2)")
+        .bind(node, runs::row_of(run))
+        .run();
+  }
+}
+
 void Store::set_config(runs::RunNumber run, const std::string& config, const std::string& by,
                        const std::string& words) {
   const auto lock = lock_writes();
@@ -249,8 +288,8 @@ void Store::remove_run(const runs::Run& run, const std::string& by) {
       writer_->prepare("DELETE FROM " + from).bind(runs::row_of(run.number)).run();
     };
     remove("timelines WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
-    for (const char* const table :
-         {"steps", "evaluations", "checkpoints", "warnings", "attempts", "launches"}) {
+    for (const char* const table : {"steps", "evaluations", "checkpoints", "warnings", "attempts",
+                                    "launches", "run_tags", "run_nodes"}) {
       remove(std::string(table) + " WHERE run = ?1");
     }
     events_->note_wish(run.number, "run.removed", by);
@@ -309,6 +348,7 @@ void Store::write_launch(runs::RunNumber run, const runs::Launch& launch) {
 }
 
 void Store::write_launch_row(runs::RunNumber run, const runs::Launch& launch) {
+  if (!launch.nodes.empty()) write_nodes(run, launch.nodes);
   static const std::string sql =
       insertion("INSERT OR REPLACE INTO launches", {"run"}, columns_of<runs::Launch>());
   write_row(*writer_, sql, RowBinder::Which::All, launch, runs::row_of(run));

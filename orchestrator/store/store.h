@@ -15,6 +15,7 @@
 #include "base/file_system.h"
 #include "base/unique_fd.h"
 #include "orchestrator/files/disk_reserve.h"
+#include "orchestrator/runs/labels.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/store/database.h"
 #include "orchestrator/store/event_log.h"
@@ -66,6 +67,7 @@ class Store : public StoreReads {
   // neither, on the disk. False, and nothing changed, where that is wanted no longer.
   bool take_up(const runs::Run& run);
   void set_archived(runs::RunNumber run, bool archived, const std::string& by = {});
+  void set_labels(runs::RunNumber run, const runs::Labels& labels, const std::string& by = {});
   // words: which keys of it are others now.
   void set_config(runs::RunNumber run, const std::string& config, const std::string& by = {},
                   const std::string& words = {});
@@ -108,6 +110,8 @@ class Store : public StoreReads {
   // What may use the room kept for a full disk.
   void write_anyhow(const std::function<void()>& write);
   void write_run(const runs::Run& run);
+  void write_tags(runs::RunNumber run, const std::vector<std::string>& tags);
+  void write_nodes(runs::RunNumber run, const std::string& hostlist);
   void write_launch(runs::RunNumber run, const runs::Launch& launch);
   void write_launch_row(runs::RunNumber run, const runs::Launch& launch);
   void write_attempt(const runs::Run& run, const runs::Attempt& attempt);

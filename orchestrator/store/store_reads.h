@@ -97,6 +97,8 @@ struct RunFilter {
   std::vector<runs::RunState> states;  // one of these; empty: any
   Archived archived = Archived::Hidden;
   std::string name_prefix;
+  std::vector<std::string> tags;  // all of these
+  std::string owner, node;        // its own; one that it had; empty: any
   std::string text;  // in the id, the name or the error, whatever the case of its ASCII letters
   std::optional<double> since_utc, until_utc;  // created from the first on, and before the second
   RunSort sort = RunSort::Created;

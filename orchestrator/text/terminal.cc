@@ -198,6 +198,16 @@ std::string cut(const std::string& text, std::size_t columns) {
   return out + "\u2026";
 }
 
+// "#baseline #lamb".
+std::string tags_text(const Json& run) {
+  std::string text;
+  for (const Json& tag : run.value("tags", Json::array())) {
+    if (!tag.is_string()) continue;
+    text += (text.empty() ? "#" : " #") + tag.get<std::string>();
+  }
+  return text;
+}
+
 std::size_t widest_line(const std::string& text) {
   std::size_t widest = 0;
   for (const std::string& line : base::split(text, '\n')) {
@@ -220,7 +230,8 @@ std::vector<std::vector<std::string>> run_rows(const Json& runs, int narrower, i
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Json& run = runs[i];
     const bool waits = run.contains("after") && !run["after"].empty();
-    std::string note = run.value("archived", false) ? "archived" : "";
+    std::string note = tags_text(run);
+    if (run.value("archived", false)) note += note.empty() ? "archived" : "  archived";
     if (waits && text_of(run, "state") == "queued") {
       note += (note.empty() ? "" : "  ") + text_of(run, "state_text");
     }
@@ -311,6 +322,10 @@ std::string run_details(const Json& run) {
   if (prediction) rows.push_back({"target expected in", duration(prediction)});
   if (run.contains("checkpoint") && run["checkpoint"].is_object()) {
     rows.push_back({"checkpoint", text_of(run["checkpoint"], "path")});
+  }
+  if (const std::string tags = tags_text(run); !tags.empty()) rows.push_back({"tags", tags});
+  for (const std::string& line : base::split(text_of(run, "note"), '\n')) {
+    if (!line.empty()) rows.push_back({"note", line});
   }
   if (!text_of(run, "error").empty()) rows.push_back({"error", text_of(run, "error")});
   if (run.contains("warnings") && run["warnings"].is_array()) {

@@ -44,11 +44,11 @@ class Distinct {
   }
   void set(orchestrator::runs::Run& r) {
     auto& [number, id, name, config, kind, directory, created_utc, found_utc, wanted, scheduler,
-           after, archived, state, reason, wait, error, ended_utc, failures, progress_step, drained,
-           settled, summary] = r;
+           after, archived, owner, tags, note, state, reason, wait, error, ended_utc, failures,
+           progress_step, drained, settled, summary] = r;
     fill(number, id, name, config, kind, directory, created_utc, wanted, scheduler, after, archived,
          state, reason, wait, error, ended_utc, failures, progress_step, drained, settled, summary,
-         found_utc);
+         found_utc, owner, tags, note);
   }
   void set(orchestrator::runs::Launch& r) {
     auto& [number, token, handle, attempts_before, started_utc, over, replaced, exit_code, signal,
@@ -69,8 +69,10 @@ class Distinct {
          peak_flops, slowest, training_seconds, exit_code, reason, message, judged);
   }
   void set(orchestrator::runs::SubmissionRecord& r) {
-    auto& [id, created_utc, wanted, idempotency_key, body_digest, scheduler, after, archived] = r;
-    fill(id, created_utc, wanted, idempotency_key, body_digest, scheduler, after, archived);
+    auto& [id, created_utc, wanted, idempotency_key, body_digest, scheduler, after, archived, owner,
+           tags, note] = r;
+    fill(id, created_utc, wanted, idempotency_key, body_digest, scheduler, after, archived, owner,
+         tags, note);
   }
   void set(orchestrator::runs::RecordedState& r) {
     auto& [state, error, ended_utc, failures, progress_step, launch] = r;

@@ -242,6 +242,7 @@ TEST_F(AttackTest, EveryRouteAnswers401WithoutACredential) {
     path = std::regex_replace(path, std::regex("^…"), "/runs/some-run");
     const std::string method = (*it)[1];
     if (path == "/session") continue;
+    if (path == "/events/stream") path += "?since=never";  // or it would not end
     ++routes;
     EXPECT_EQ(send(method, "/api/v1" + path).status, 401) << method << " " << path;
     EXPECT_EQ(send(method, "/api/v1" + path, bearer(std::string(64, 'a'))).status, 401) << path;

@@ -165,8 +165,20 @@ def a_run_is_submitted_watched_and_kept(api, data):
     assert status == 200 and preview["dry_run"] and preview["command"][1] == "run", preview
     assert [check["good"] for check in preview["checks"]] == [True, True, True], preview["checks"]
     assert api("GET", "/runs")[1]["runs"] == [], "a dry run makes nothing"
-    status, run = api("POST", "/runs", file, headers=key)
+    status, run = api("POST", "/runs", file, headers=key, query="tags=two,one")
     assert status == 201
+    assert run["tags"] == ["one", "two"] and run["owner"] == "token" and run["note"] is None, run
+    labels = {"remove_tags": ["two"], "add_tags": ["three"], "note": "why\nso"}
+    for _ in range(2):
+        labelled = api("POST", "/runs/{id}/labels", labels, id=run["id"])[1]
+        assert labelled["tags"] == ["one", "three"] and labelled["note"] == "why\nso", labelled
+    assert api("POST", "/runs/{id}/labels", {"tags": ["a b"]}, id=run["id"])[0] == 422
+    for query, count in (("tag=one,three", 1), ("tag=two", 0), ("owner=token", 1), ("owner=uid%201", 0), ("node=none", 0)):
+        assert len(api("GET", "/runs", query=query)[1]["runs"]) == count, query
+    shown = regatta(api, "ls", "--tag", "one", "--tag", "three")
+    assert "#one #three" in shown.stdout and run["id"] in shown.stdout, shown
+    shown = regatta(api, "label", run["id"], "--untag", "three", "--tag", "four", "--note", "")
+    assert shown.stdout == "four\none\n", shown
     again, same = api("POST", "/runs", file, headers=key)
     assert again == 200 and same["id"] == run["id"]
     kept = run["id"]

@@ -10,10 +10,12 @@
 
 #include "base/ascii.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "orchestrator/api/api.h"
 #include "orchestrator/store/store.h"
 #include "tests/orchestrator/store/store_rows.h"
 #include "tests/orchestrator/support.h"
+#include "topology/graph/hostlist.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -35,6 +37,10 @@ class RunListTest : public testing::Test {
     for (int i = 0; i < 120; ++i) {
       store::NewRun made = new_run("run-" + std::to_string(i), kFirst + below(60));
       made.name = names[below(6)];
+      made.owner = below(3) == 0 ? "uid 1" : "token";
+      for (const char* tag : {"all", "few", "half"}) {
+        if (tag[0] == 'a' || below(tag[0] == 'f' ? 20 : 2) == 0) made.tags.emplace_back(tag);
+      }
       runs::Run run = *store_.run(store_.add_run(made));
       run.state = static_cast<runs::RunState>(below(8));
       if (runs::is_over(run.state)) run.ended_utc = run.created_utc + below(5);
@@ -42,6 +48,11 @@ class RunListTest : public testing::Test {
       if (run.state == runs::RunState::Failed)
         run.error = below(2) == 0 ? "Disk FULL" : "lost node";
       store_.update_run(run);
+      runs::Launch launch;
+      launch.number = 1;
+      launch.nodes = "n[" + std::to_string(below(4)) + "-4],gpu" + std::to_string(below(2));
+      store_.put_launch(run.number, launch);
+      nodes_[run.id] = topology::graph::expand_hostlist(launch.nodes);
       if (below(4) == 0) {
         store_.set_archived(run.number, true);
         run.archived = true;
@@ -89,6 +100,17 @@ class RunListTest : public testing::Test {
         continue;
       }
       if (run.name.rfind(value("name"), 0) != 0) continue;
+      if (!value("owner").empty() && run.owner != value("owner")) continue;
+      const auto has = [](const std::vector<std::string>& list, const std::string& one) {
+        return std::find(list.begin(), list.end(), one) != list.end();
+      };
+      if (!value("node").empty() && !has(nodes_.at(run.id), value("node"))) continue;
+      const std::vector<std::string> tags = base::split(value("tag"), ',');
+      if (!value("tag").empty() && !std::all_of(tags.begin(), tags.end(), [&](const auto& tag) {
+            return has(run.tags, tag);
+          })) {
+        continue;
+      }
       if (all.find(base::lower_case(value("text"))) == std::string::npos) continue;
       if (!value("since").empty() && run.created_utc < *parse_moment(value("since"))) continue;
       if (!value("until").empty() && run.created_utc >= *parse_moment(value("until"))) continue;
@@ -116,6 +138,7 @@ class RunListTest : public testing::Test {
   const tests::TemporaryDirectory folder_;
   store::Store store_;
   std::vector<runs::Run> all_;
+  std::map<std::string, std::vector<std::string>> nodes_;
 };
 
 TEST_F(RunListTest, FiltersAndSortsPageByPage) {
@@ -131,6 +154,15 @@ TEST_F(RunListTest, FiltersAndSortsPageByPage) {
                                       {{"text", "disk full"}},
                                       {{"text", "RUN-1"}},
                                       {{"text", "%"}},
+                                      {{"tag", "all"}},
+                                      {{"tag", "few"}},
+                                      {{"tag", "half,all"}, {"archived", "all"}},
+                                      {{"tag", "none"}},
+                                      {{"owner", "uid 1"}},
+                                      {{"owner", "uid 2"}},
+                                      {{"node", "n1"}},
+                                      {{"node", "gpu1"}, {"owner", "token"}, {"tag", "half"}},
+                                      {{"node", "gpu"}},
                                       {{"text", "no such words"}},
                                       {{"since", middle}},
                                       {{"until", middle}},

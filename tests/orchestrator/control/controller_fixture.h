@@ -16,7 +16,8 @@ class ControllerFixture : public testing::Test {
   explicit ControllerFixture(int parallel) : parallel_(parallel) { open(); }
 
   void open() {
-    store_ = std::make_unique<store::Store>(folder_.path() / "state");
+    store_ =
+        std::make_unique<store::Store>(folder_.path() / "state", store::StoreOptions{{}, &clock_});
     control::ControllerOptions options;
     options.runs_directory = folder_.path() / "runs";
     options.parallel = parallel_;

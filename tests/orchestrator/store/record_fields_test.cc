@@ -206,6 +206,9 @@ TEST_P(Kinds, OfARunChangeButForWhatIsFixed) {
   expected.scheduler = before.scheduler;
   expected.after = before.after;
   expected.archived = before.archived;
+  expected.owner = before.owner;
+  expected.tags = before.tags;
+  expected.note = before.note;
   expected.summary.target_times_baseline = before.summary.target_times_baseline;
   EXPECT_EQ(store.run("a"), expected);
 }

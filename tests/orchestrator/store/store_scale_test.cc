@@ -276,7 +276,7 @@ TEST(Routes, TakeTheQueryParametersTheyKnow) {
             "state, archived, name, text, "},
            {"GET", "runs", {{"state", "failed"}, {"limit", "3"}}, 200, ""},
            {"GET", "runs", {{"", ""}}, 400, "unknown query parameter ''"},
-           {"POST", "runs", {{"dry", "true"}}, 400, "use after, dry_run"},
+           {"POST", "runs", {{"dry", "true"}}, 400, "use after, tags, dry_run"},
            {"GET", "version", {{"verbose", "1"}}, 400, "this address takes none"},
            {"GET", "nodes", {{"state", "idle"}}, 400, "this address takes none"},
            {"GET", "runs/ID", {{"fields", "id"}}, 400, "use secrets"},
