@@ -186,6 +186,10 @@ class Run {
                     "the same as a moment, in seconds since 1970: what starting takes counts, too")
         ->check(between(0, 1e11))
         ->excludes(seconds);
+    app->add_option("--mllog", options_.mllog,
+                    "also write the run as a log of MLPerf Training to this file, instead of the "
+                    "run file's mllog.file")
+        ->check(not_empty());
     app->add_flag("--dry-run", dry_run_,
                   "print the run file with all defaults filled in, and on stderr what memory the "
                   "run will need at most; do nothing")
@@ -207,6 +211,9 @@ class Run {
       (void)run::with_ranks(config,
                             options_);  // more ranks than samples are refused before it is made
       make_or_compare(files, config);
+    }
+    if (!options_.mllog.empty()) {
+      options_.mllog = std::filesystem::absolute(options_.mllog).string();
     }
     run::catch_stop_signals();
     options_.place = device_place();
@@ -272,6 +279,9 @@ class Run {
     if (options_.deadline_utc) {
       launch.arguments.insert(launch.arguments.end(),
                               {"--deadline-utc", std::to_string(*options_.deadline_utc)});
+    }
+    if (!options_.mllog.empty()) {
+      launch.arguments.insert(launch.arguments.end(), {"--mllog", options_.mllog});
     }
     launch.ranks = ranks_of(directory);
     return run::launch_ranks(launch);

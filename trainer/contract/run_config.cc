@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <type_traits>
+#include <utility>
 
 #include "base/digest.h"
 #include "base/document.h"
@@ -29,6 +30,7 @@ const std::vector<std::string> kExchangeWays{"reread", "move"};
 const std::vector<std::string> kDivergences{"stop", "rollback"};
 const std::vector<std::string> kMetrics{"mlm_accuracy", "mlm_loss"};
 const std::vector<std::string> kDevices{"cpu", "cuda", "auto"};
+const std::vector<std::string> kDivisions{"closed", "open"};
 const std::vector<std::string> kDtypes{"float32", "tf32", "bfloat16", "float16"};
 
 // Steps and samples are 32-bit words of a random counter; a thousand million leaves room.
@@ -37,6 +39,7 @@ constexpr int kMaxBatch = 1 << 20;
 constexpr int kMaxRollbacks = 1000;  // each stands in every later manifest
 // The largest rate whose 16-bit threshold still keeps something.
 constexpr double kMaxDropout = 0.9999;
+constexpr std::size_t kMostMllogText = 1024;
 // [CLS] a [SEP] b [SEP]
 constexpr int kMinLength = 5;
 constexpr int kMostLength = 4095;  // of a sample, in the attention of every device
@@ -230,6 +233,25 @@ void read_ranks(Table& root, RunConfig* config) {
   watchdog.finish();
 }
 
+void read_mllog(Table& root, RunConfig* config) {
+  if (!root.has("mllog")) return;
+  Table table = root.table("mllog");
+  MllogConfig mllog;
+  for (const auto& [key, value] :
+       {std::pair("file", &mllog.file), std::pair("submitter", &mllog.submitter),
+        std::pair("system", &mllog.system)}) {
+    table.read(key, value);
+    if (value->size() > kMostMllogText) {
+      table.fail(key, "is longer than " + text_of(kMostMllogText) + " bytes; shorten it");
+    }
+  }
+  table.read_enum("division", kDivisions, &mllog.division);
+  if (mllog.file.empty()) table.fail("file", "missing; name the file that the log is to be in");
+  if (mllog.submitter.empty()) table.fail("submitter", "is empty; name who ran it");
+  table.finish();
+  config->mllog = std::move(mllog);
+}
+
 template <typename Enum>
 const std::string& name_of(const std::vector<std::string>& names, Enum value) {
   return names.at(static_cast<std::size_t>(value));
@@ -244,6 +266,13 @@ nlohmann::ordered_json target_json(const TargetConfig& target, const RunConfig& 
   return json;
 }
 
+nlohmann::ordered_json mllog_json(const MllogConfig& mllog) {
+  return {{"file", mllog.file},
+          {"submitter", mllog.submitter},
+          {"system", mllog.system},
+          {"division", name_of(kDivisions, mllog.division)}};
+}
+
 }  // namespace
 
 const std::vector<std::string>& attention_names() {
@@ -252,6 +281,8 @@ const std::vector<std::string>& attention_names() {
   return names;
 }
 const std::string& name_of(Precision precision) { return name_of(kDtypes, precision); }
+const std::string& name_of(OptimizerKind kind) { return name_of(kOptimizers, kind); }
+const std::string& name_of(MllogDivision division) { return name_of(kDivisions, division); }
 
 const std::string& metric_of(const RunConfig& config) {
   return name_of(kMetrics, config.target ? config.target->metric : TargetMetric::MlmAccuracy);
@@ -285,6 +316,7 @@ RunConfig parse_run_config(std::string_view text, const std::string& source) {
   read_range(root, "threads", &config.threads, 0, 4096);
   read_ranks(root, &config);
   root.read("shuffle_labels", &config.shuffle_labels);
+  read_mllog(root, &config);
   config.slurm = read_slurm_resources(root, config.ranks, config.ranks_per_node);
   root.finish();
   // Last, since an unknown key (`dataset`) may be what was meant.
@@ -360,6 +392,7 @@ std::string to_json(const RunConfig& config) {
                         {"peak_tflops", config.peak_tflops}};
   json["watchdog"] = {{"seconds", config.watchdog_seconds}};
   json["shuffle_labels"] = config.shuffle_labels;
+  if (config.mllog) json["mllog"] = mllog_json(*config.mllog);
   if (config.slurm) json["slurm"] = slurm_resources_json(*config.slurm);
   return base::json_text(json, 2) + "\n";
 }

@@ -81,6 +81,15 @@ struct ShardingConfig {
   bool overlap_gather = true;  // new weights are gathered within the next forward
 };
 
+enum class MllogDivision { Closed, Open };
+// A log as MLPerf Training's submitters write them (trainer/run/mllog_writer.h).
+struct MllogConfig {
+  std::string file;  // relative: below the run directory
+  std::string submitter = "unnamed";
+  std::string system;  // empty: nodes and devices, as the attempt finds them
+  MllogDivision division = MllogDivision::Closed;
+};
+
 struct RunConfig {
   std::string name = "run";
   ModelShape model;
@@ -124,6 +133,7 @@ struct RunConfig {
   double watchdog_seconds = 20;  // a phase may take this long, or as long as it learned; 0: off
   bool shuffle_labels =
       false;  // control experiment: nothing can be learned but the label frequencies
+  std::optional<MllogConfig> mllog;
   std::optional<SlurmResources> slurm;  // see slurm_resources_of()
 };
 
@@ -132,6 +142,8 @@ struct RunConfig {
 
 // As in the run file.
 [[nodiscard]] const std::string& name_of(Precision precision);
+[[nodiscard]] const std::string& name_of(OptimizerKind kind);
+[[nodiscard]] const std::string& name_of(MllogDivision division);
 
 // What a run is judged by, as the journal names it: its target's metric, else "mlm_accuracy".
 [[nodiscard]] const std::string& metric_of(const RunConfig& config);

@@ -416,6 +416,9 @@ void AttemptRunner::announce() {
   record.metric = contract::metric_of(config_);
   record.target = target_;
   record.baseline = inputs_->baseline;
+  if (context_.mllog != nullptr) {
+    context_.mllog->describe(config_, {inputs_->training.size(), std::ssize(inputs_->evaluation)});
+  }
   context_.journal.write(record);
   base::log(base::LogLevel::Info,
             start_.name.empty()

@@ -37,6 +37,7 @@ struct AttemptContext {
   plugins::RankGroup& group;
   const contract::RunConfig& config;  // the run file's, with_ranks
   const TrainingRunOptions& options;
+  MllogWriter* mllog = nullptr;  // null: no log is asked for, or another rank has it
 };
 
 class AttemptRunner {

@@ -46,6 +46,9 @@ void JournalWriter::put(contract::JournalRecord& record) {
     }
     torn_ = true;
   }
+  if (mllog_ == nullptr) return;
+  const bool is_end = std::holds_alternative<contract::EndRecord>(record.body);
+  if (!is_end || fence_.holds()) mllog_->follow(record);
 }
 
 }  // namespace regatta::trainer::run

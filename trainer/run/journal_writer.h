@@ -8,6 +8,7 @@
 #include "base/file_system.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_directory.h"
+#include "trainer/run/mllog_writer.h"
 
 namespace regatta::trainer::run {
 
@@ -20,6 +21,9 @@ class JournalWriter {
                 const contract::Fence& fence);
   // Of ranks other than 0: writes nothing.
   JournalWriter(base::Clock& clock, const contract::Fence& fence);
+
+  // Gets every record from here on, the end record only while the fence holds. It outlives this.
+  void copy_to(MllogWriter& mllog) { mllog_ = &mllog; }
 
   // Throws Fenced when a newer attempt owns the run. A full disk only loses the line: training goes
   // on.
@@ -44,6 +48,7 @@ class JournalWriter {
   base::Clock& clock_;
   contract::Fence fence_;
   std::unique_ptr<base::WritableFile> file_;  // null: nothing is written
+  MllogWriter* mllog_ = nullptr;
   double start_;
   std::int64_t last_step_ = 0;  // of the training thread
   std::mutex mutex_;            // guards what follows, and the file

@@ -1,6 +1,7 @@
 #include "trainer/run/training_run.h"
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -66,6 +67,23 @@ void check_ranks(base::FileSystem& files, const base::Path& attempt, const base:
   ranks::same_everywhere(host, "regatta-train (XXH3-128)", plugins::digest_of_file(files, program));
 }
 
+// The log that the run file or the options ask for, on rank 0. Collective: a file that cannot be
+// used ends the attempt on all ranks.
+std::unique_ptr<MllogWriter> open_mllog(base::FileSystem& files, const base::Path& directory,
+                                        const contract::RunConfig& config,
+                                        const std::string& instead, double started_utc,
+                                        ranks::HostCollectives& host) {
+  if (!config.mllog && instead.empty()) return nullptr;
+  std::unique_ptr<MllogWriter> mllog;
+  ranks::run_on_all_ranks(host, [&] {
+    if (host.rank() != 0) return;
+    mllog = std::make_unique<MllogWriter>(
+        files, directory / (instead.empty() ? config.mllog->file : instead),
+        std::filesystem::absolute(directory).lexically_normal().filename().string(), started_utc);
+  });
+  return mllog;
+}
+
 // With other ranks than the file's, what it says of nodes may not hold.
 void log_unused_nodes(const contract::RunDirectory& directory, const contract::RunConfig& config,
                       int found) {
@@ -113,6 +131,7 @@ contract::RunConfig with_ranks(contract::RunConfig config, const TrainingRunOpti
 
 TrainingEnd train(base::FileSystem& files, base::Clock& clock,
                   const contract::RunDirectory& directory, const TrainingRunOptions& options) {
+  const double started_utc = clock.utc_seconds();
   contract::RunDirectory owned = directory;
   const contract::RunConfig config = config_of(owned, options);
   plugins::RankGroup group(files, owned.path(), config, options.rank_place,
@@ -122,6 +141,7 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock,
   if (first) log_unused_nodes(owned, config, group.ranks_per_node());
   const Identity identity = take_identity(owned, group.host());
   const contract::Fence fence(owned, identity.epoch);
+  std::unique_ptr<MllogWriter> mllog;
   std::optional<JournalWriter> journal;
   if (first) {
     journal.emplace(files, clock, owned, identity.name, fence);
@@ -130,10 +150,12 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock,
   }
   try {
     check_ranks(files, owned.attempt_path(identity.name), options.place.program, group.host());
+    mllog = open_mllog(files, owned.path(), config, options.mllog, started_utc, group.host());
+    if (mllog != nullptr) journal->copy_to(*mllog);
     // Its threads end before the journal does.
-    const contract::EndRecord end =
-        AttemptRunner({files, clock, owned, identity.name, fence, *journal, group, config, options})
-            .run();
+    const contract::EndRecord end = AttemptRunner({files, clock, owned, identity.name, fence,
+                                                   *journal, group, config, options, mllog.get()})
+                                        .run();
     return ended(*journal, end, true, first);
   } catch (const Fenced&) {
     return ended(*journal,

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -18,6 +19,7 @@ struct TrainingRunOptions {
   int threads = 0;  // these two override the run file's; 0: as it says
   int ranks = 0;
   std::optional<double> deadline_utc;  // when it has to have saved and ended
+  std::string mllog;                   // a file, instead of the run file's; empty: as it says
   plugins::DevicePlace place;
   ranks::Variables variables;                  // of the environment
   std::optional<ranks::RankPlace> rank_place;  // of this process; nothing: alone
