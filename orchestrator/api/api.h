@@ -54,6 +54,10 @@ class Api {
   [[nodiscard]] Response nodes(const Call& call);
   [[nodiscard]] Response events(const Call& call);
   [[nodiscard]] Response event_stream(const Call& call);
+  [[nodiscard]] Response references(const Call& call);
+  [[nodiscard]] Response add_reference(const Call& call);
+  [[nodiscard]] Response show_reference(const Call& call);
+  [[nodiscard]] Response remove_reference(const Call& call);
   [[nodiscard]] Response list(const Call& call);
   [[nodiscard]] Response submit(const Call& call);
   [[nodiscard]] Response show(const Call& call);
@@ -85,6 +89,7 @@ class Api {
   // What is read from files is read without a connection of the store in hand.
   [[nodiscard]] runs::Run find(const Call& call);
   [[nodiscard]] Response told(const Call& call, Response response, const char* kind);
+  [[nodiscard]] Response show_reference(const std::string& name);
   enum class Secrets { Hidden, Shown };
   [[nodiscard]] Response answer_with(const std::string& run, Secrets secrets);
   [[nodiscard]] std::optional<runs::Contact> contact_of(

@@ -133,6 +133,19 @@ constexpr RouteAnswer kArchiveAnswers[] = {
 constexpr RouteAnswer kExportRemovedAnswers[] = {{200, "RemovedExport"}};
 constexpr RouteAnswer kExportBegunAnswers[] = {{202, "Export"}};
 
+constexpr Parameter kReferencesQuery[] = {
+    {"limit", Kind::Integer, "at most so many references", "100", "", 1, 1000},
+    {"after", Kind::Text, "the `next` of an answer: the references after its last"},
+};
+constexpr RouteAnswer kReferencesAnswers[] = {{200, "ReferenceList"}};
+constexpr RouteAnswer kReferenceAnswers[] = {{200, "Reference"}};
+constexpr RouteAnswer kNewReferenceAnswers[] = {{201, "Reference", "the new reference"},
+                                                {200, "Reference", "the same was there"}};
+constexpr RouteAnswer kReferenceRemovalAnswers[] = {{200, "ReferenceRemoval"}};
+constexpr Parameters kNoQuery{};
+constexpr std::string_view kReference =
+    R"({"name": "example", "threshold": 0.72, "evaluations": [[60.5, 150000, 0.41]]})";
+
 constexpr std::string_view kRunFile =
     R"({"name": "demo", "data": {"path": "/data/wikipedia"}, "steps": 1000})";
 
@@ -171,15 +184,8 @@ std::vector<Route> Api::run_routes() {
        "Labels",
        R"({"add_tags": ["baseline"], "note": "warm-up twice as long"})"},
       {"POST", "runs/{id}/cancel", "ends a run after a checkpoint", &Api::cancel, kWishAnswers},
-      {"POST",
-       "runs/{id}/resume",
-       "lets a run that is over go on",
-       &Api::resume,
-       kWishAnswers,
-       {},
-       Optional,
-       "Resumption",
-       R"({"slurm": {"time_limit": 120}})"},
+      {"POST", "runs/{id}/resume", "lets a run that is over go on", &Api::resume, kWishAnswers,
+       kNoQuery, Optional, "Resumption", R"({"slurm": {"time_limit": 120}})"},
       {"GET", "runs/{id}/metrics", "series of steps, evaluations and checkpoints", &Api::metrics,
        kMetricsAnswers, kMetricsQuery},
       {"GET", "runs/{id}/history", "every step, evaluation and checkpoint, none left out",
@@ -203,14 +209,8 @@ std::vector<Route> Api::checkpoint_routes() {
        &Api::show_checkpoint, kDetailsAnswers},
       {"POST", "runs/{id}/checkpoints/{name}/verify", "reads every byte of a checkpoint",
        &Api::verify_checkpoint, kVerificationAnswers},
-      {"POST",
-       "runs/{id}/checkpoints/{name}/pin",
-       "pins a checkpoint, so that retention keeps it",
-       &Api::pin_checkpoint,
-       kStoredAnswers,
-       {},
-       Optional,
-       "Pin",
+      {"POST", "runs/{id}/checkpoints/{name}/pin", "pins a checkpoint, so that retention keeps it",
+       &Api::pin_checkpoint, kStoredAnswers, kNoQuery, Optional, "Pin",
        R"({"reason": "the best so far"})"},
       {"POST", "runs/{id}/checkpoints/{name}/unpin", "unpins a checkpoint; retention may delete it",
        &Api::unpin_checkpoint, kStoredAnswers},
@@ -226,15 +226,17 @@ std::vector<Route> Api::checkpoint_routes() {
        kExportRemovedAnswers},
       {"GET", "runs/{id}/checkpoints/{name}/export", "the status of an export", &Api::show_export,
        kExportAnswers},
-      {"POST",
-       "runs/{id}/checkpoints/{name}/export",
-       "begins to export a checkpoint for other tools",
-       &Api::export_checkpoint,
-       kExportBegunAnswers,
-       {},
-       Optional,
-       "ExportRequest",
-       R"({"for": "encoder"})"},
+      {"POST", "runs/{id}/checkpoints/{name}/export",
+       "begins to export a checkpoint for other tools", &Api::export_checkpoint,
+       kExportBegunAnswers, kNoQuery, Optional, "ExportRequest", R"({"for": "encoder"})"},
+      {"GET", "references", "reference curves, by name", &Api::references, kReferencesAnswers,
+       kReferencesQuery},
+      {"POST", "references", "keeps a reference curve", &Api::add_reference, kNewReferenceAnswers,
+       kNoQuery, Needed, "NewReference", kReference},
+      {"GET", "references/{name}", "one reference, with its curve", &Api::show_reference,
+       kReferenceAnswers},
+      {"DELETE", "references/{name}", "removes a reference", &Api::remove_reference,
+       kReferenceRemovalAnswers},
   };
 }
 

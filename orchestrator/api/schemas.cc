@@ -10,6 +10,7 @@
 
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/runs/record_fields.h"
+#include "orchestrator/runs/reference.h"
 #include "orchestrator/store/row_fields.h"
 
 namespace regatta::orchestrator::api {
@@ -369,6 +370,26 @@ void add_checkpoints(Json* all) {
                            {"message", text()}});
 }
 
+void add_references(Json* all) {
+  const Json row = record<runs::Reference>();
+  const Json points = list_of(tuple_of({number(), or_null(integer()), number()}));
+  (*all)["ReferenceRow"] = row;
+  (*all)["Reference"] = with(row, {{"evaluations", points}});
+  (*all)["ReferenceList"] =
+      object({{"references", list_of(reference("ReferenceRow"))}, {"next", or_null(text())}});
+  (*all)["NewReference"] =
+      optionally(object({{"name", text()}, {"threshold", number()}, {"evaluations", points}}),
+                 {{"submitter", or_null(text())},
+                  {"system", or_null(text())},
+                  {"round", or_null(text())},
+                  {"division", or_null(text())},
+                  {"status", or_null(text())},
+                  {"chips", or_null(integer())},
+                  {"global_batch", or_null(integer())},
+                  {"run_seconds", or_null(number())}});
+  (*all)["ReferenceRemoval"] = object({{"name", text()}});
+}
+
 void add_controller(Json* all) {
   Json& json = *all;
   json["Problem"] = optionally(object({{"type", text()},
@@ -432,6 +453,7 @@ Json schemas() {
   add_series(&all);
   add_explanation(&all);
   add_checkpoints(&all);
+  add_references(&all);
   return all;
 }
 

@@ -19,9 +19,11 @@ namespace regatta::orchestrator::cli {
   COMMAND(events)   \
   COMMAND(explain)  \
   COMMAND(export)   \
+  COMMAND(import)   \
   COMMAND(label)    \
   COMMAND(logs)     \
   COMMAND(ls)       \
+  COMMAND(references) \
   COMMAND(resume)   \
   COMMAND(rm)       \
   COMMAND(sbatch)   \

@@ -13,18 +13,39 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostCompared = 10;
 
+// A reference with the figures that a run has, too.
+Json as_run(const Json& reference) {
+  const Json points = reference.value("evaluations", Json::array());
+  Json run{{"id", reference.value("name", "")},
+           {"state", reference.value("status", Json())},
+           {"metric", "mlm_accuracy"},
+           {"target", reference.value("threshold", Json())},
+           {"time_to_accuracy_seconds", reference.value("time_to_accuracy_seconds", Json())},
+           {"ranks", reference.value("chips", Json())},
+           {"device", reference.value("system", Json())}};
+  if (points.empty() || !points.back().is_array() || points.back().size() != 3) return run;
+  const Json& last = points.back();
+  run["value"] = last[2];
+  if (last[0].is_number() && last[1].is_number() && last[0].get<double>() > 0) {
+    run["samples_per_second"] = last[1].get<double>() / last[0].get<double>();
+  }
+  return run;
+}
+
 class Compare : public Command {
  public:
   explicit Compare(const Program& program)
-      : Command({"compare",
-                 Group::Runs,
-                 "show figures of runs beside each other, and how their configurations differ",
-                 {"compare adam lamb", "compare adam lamb @last -o json"}}),
+      : Command(
+            {"compare",
+             Group::Runs,
+             "show figures of runs and references beside each other, and how configurations differ",
+             {"compare adam lamb", "compare adam lamb @last -o json",
+              "compare adam v4.1-tinycorp-tinybox_green-result_0"}}),
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
-    Option& runs =
-        options.add("runs", ValueKind::Run, &runs_, "ids, or names if only one run has them");
+    Option& runs = options.add("runs", ValueKind::Run, &runs_,
+                               "ids, names if only one run has them, or names of references");
     runs.is_required = true;
     runs.type = "RUN";
     add_client_options(options, &client_);
@@ -38,7 +59,7 @@ class Compare : public Command {
     }
     const Client client = client_.connect();
     Json answers = Json::array();
-    for (const std::string& run : runs_) answers.push_back(client.get("/runs/" + path_part(run)));
+    for (const std::string& run : runs_) answers.push_back(looked_up(client, run));
     const Json comparison = text::comparison_of(answers);
     if (client_.format == Format::Json) {
       print_json(comparison);
@@ -49,6 +70,21 @@ class Compare : public Command {
   }
 
  private:
+  // A run, else a reference of that name.
+  [[nodiscard]] static Json looked_up(const Client& client, const std::string& name) {
+    try {
+      return client.get("/runs/" + path_part(name));
+    } catch (const base::Error& no_run) {
+      if (no_run.code() != base::Code::NotFound) throw;
+      try {
+        return as_run(client.get("/references/" + path_part(name)));
+      } catch (const base::Error& error) {
+        if (error.code() != base::Code::NotFound) throw;
+      }
+      throw;
+    }
+  }
+
   ClientOptions client_;
   std::vector<std::string> runs_;
 };

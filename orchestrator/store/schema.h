@@ -308,9 +308,19 @@ CREATE TABLE run_nodes (
 CREATE INDEX nodes_of_run ON run_nodes(run);
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1, kVersion2,  kVersion3,   kVersion4,
-                                     kVersion5, kVersion6,  kVersion7,   kVersion8,
-                                     kVersion9, kVersion10, kEventTable, kLabelTables};
-constexpr int kSchemaVersion = 12;
+// Reference curves; lists of numbers are JSON.
+constexpr const char* kReferenceTable = R"sql(
+CREATE TABLE reference_curves(
+  name TEXT PRIMARY KEY, submitter TEXT NOT NULL, system TEXT NOT NULL, round TEXT NOT NULL,
+  division TEXT NOT NULL, status TEXT NOT NULL, chips INTEGER, global_batch INTEGER,
+  threshold REAL NOT NULL, run_seconds REAL, time_to_accuracy REAL,
+  evaluation_count INTEGER NOT NULL, imported_utc REAL NOT NULL, seconds TEXT NOT NULL,
+  point_values TEXT NOT NULL, samples TEXT NOT NULL) WITHOUT ROWID;
+)sql";
+
+constexpr const char* kVersions[] = {
+    kVersion1, kVersion2, kVersion3,  kVersion4,   kVersion5,    kVersion6,      kVersion7,
+    kVersion8, kVersion9, kVersion10, kEventTable, kLabelTables, kReferenceTable};
+constexpr int kSchemaVersion = 13;
 
 }  // namespace regatta::orchestrator::store

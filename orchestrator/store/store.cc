@@ -392,4 +392,39 @@ void Store::write_attempt(const runs::Run& run, const runs::Attempt& attempt) {
   write_row(*writer_, sql, RowBinder::Which::NotFixed, attempt, runs::row_of(attempt.row));
 }
 
+bool Store::add_reference(const runs::ReferenceCurve& curve) {
+  const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
+  Transaction transaction(*writer_);
+  {
+    Statement ask = writer_->prepare(
+        "SELECT " + selection(columns_of<runs::ReferenceCurve>(), "reference_curves") +
+        " FROM reference_curves WHERE name = ?1");
+    ask.bind(curve.about.name);
+    if (ask.step()) {
+      runs::ReferenceCurve there = read_row<runs::ReferenceCurve>(ask);
+      there.about.imported_utc = curve.about.imported_utc;
+      if (there == curve) return false;
+      throw base::Error(base::Code::Conflict, "another reference has the name " + curve.about.name +
+                                                  "; use another name, or remove that one first");
+    }
+  }
+  static const std::string sql =
+      insertion("INSERT INTO reference_curves", {}, columns_of<runs::ReferenceCurve>());
+  write_row(*writer_, sql, RowBinder::Which::All, curve);
+  transaction.commit();
+  return true;
+}
+
+bool Store::remove_reference(const std::string& name) {
+  const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
+  std::int64_t removed = 0;
+  write_anyhow([&] {
+    writer_->prepare("DELETE FROM reference_curves WHERE name = ?1").bind(name).run();
+    removed = writer_->changes();
+  });
+  return removed > 0;
+}
+
 }  // namespace regatta::orchestrator::store

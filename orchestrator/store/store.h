@@ -98,6 +98,12 @@ class Store : public StoreReads {
   void append(const runs::Run& run, const runs::Attempt& attempt,
               const std::vector<trainer::contract::JournalRecord>& records);
 
+  // Reference curves. False, and nothing changed, where the same is there, whenever it was
+  // imported; Code::Conflict where another one has the name.
+  bool add_reference(const runs::ReferenceCurve& curve);
+  // False where there is none. On a full disk, too.
+  bool remove_reference(const std::string& name);
+
   // What every statement has done so far; while nobody reads or writes.
   [[nodiscard]] std::vector<StatementFigures> figures();
 

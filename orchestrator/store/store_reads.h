@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "orchestrator/runs/reference.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/node_suspicion.h"
 #include "orchestrator/store/events.h"
@@ -187,6 +188,10 @@ class StoreReads {
   [[nodiscard]] CheckpointFailures checkpoint_failures(runs::RunNumber run);
   [[nodiscard]] std::vector<WarningRow> newest_warnings(runs::RunNumber run, int limit);
   [[nodiscard]] std::optional<Timeline> timeline(runs::AttemptNumber attempt);
+
+  // Reference curves: those whose name comes after this one, by name; "": from the first on.
+  [[nodiscard]] std::vector<runs::Reference> references(const std::string& after, int limit);
+  [[nodiscard]] std::optional<runs::ReferenceCurve> reference(const std::string& name);
 
  protected:
   StoreReads() = default;

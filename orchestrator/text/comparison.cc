@@ -1,6 +1,5 @@
 #include "orchestrator/text/comparison.h"
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -83,8 +82,14 @@ Json comparison_of(const Json& runs) {
       const auto found = config.find(key);
       values.push_back(found == config.end() ? Json() : found->second);
     }
-    const bool equal = std::all_of(values.begin(), values.end(),
-                                   [&](const Json& value) { return value == values.front(); });
+    // References have no configuration, and so none that differs.
+    const Json* first = nullptr;
+    bool equal = true;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (!runs[i].contains("config")) continue;
+      if (first == nullptr) first = &values[i];
+      equal = equal && values[i] == *first;
+    }
     if (!equal) differences[key] = std::move(values);
   }
   return {{"runs", std::move(ids)},

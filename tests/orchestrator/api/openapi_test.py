@@ -524,6 +524,74 @@ def the_command_line_lists_what_the_api_does(api, _):
     assert {row["type"] for row in lines} == {"step", "evaluation", "checkpoint"}
 
 
+def curves_of_others_are_kept(api, data):
+    """`regatta import mlperf` of a log that the trainer wrote, against the journal of its run; and the routes."""
+    api("DELETE", "/references/{name}", name="example")  # of the document's examples
+    log, run = data.parent / "own" / "result_0.txt", data.parent / "own" / "run"
+    log.parent.mkdir()
+    (log.parent / "run.yaml").write_text(RUN.format(name="own", data=data, steps=20))
+    subprocess.run([BUILD / "trainer" / "regatta-train", "run", "--directory", run, log.parent / "run.yaml", "--mllog", log],
+                   check=True, capture_output=True, timeout=120)
+    journal = [json.loads(line) for path in run.glob("attempts/*/journal.jsonl") for line in path.read_text().splitlines()]
+    evaluations = [record for record in journal if record["type"] == "eval"]
+    begun = next(record for record in journal if record["type"] == "start")
+
+    def regatta(*words, code=0):
+        done = subprocess.run([BUILD / "orchestrator" / "regatta", *words, "--server",
+                               f"unix:{api.controller.data}/controller.sock"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == code, done
+        return done.stdout if code == 0 else done.stderr
+    told = regatta("import", "mlperf", log, "--name", "ours", "--round", "v9.9", "--chips", "3")
+    assert told == f"ours: {len(evaluations)} evaluations, 0.9 after -\n", told
+    status, reference = api("GET", "/references/{name}", name="ours")
+    assert status == 200 and reference["round"] == "v9.9" and reference["chips"] == 3 and reference["global_batch"] == 8
+    assert reference["status"] == "aborted" and reference["threshold"] == 0.9 and reference["time_to_accuracy_seconds"] is None
+    for point, record in zip(reference["evaluations"], evaluations, strict=True):
+        assert point[1:] == [8 * record["step"], record["mlm_accuracy"]], (point, record)
+        assert abs(point[0] - (record["utc_seconds"] - begun["utc_seconds"])) < 0.002, (point, record)
+    assert regatta("import", "mlperf", log, "--name", "ours", "--round", "v9.9", "--chips", "3") == told
+    assert api("GET", "/references/{name}", name="ours")[1] == reference, "the same twice is one"
+    told = regatta("import", "mlperf", log, "--name", "ours", "--threshold", "0", code=5)
+    assert "another reference has the name ours" in told and told.count("\n") == 1, told
+    regatta("import", "mlperf", log, "--name", "reached", "--threshold", "0")
+    assert api("GET", "/references/{name}", name="reached")[1]["time_to_accuracy_seconds"] == reference["evaluations"][0][0]
+    # One bad file, and none of the others is kept.
+    (log.parent / "good.txt").write_text(log.read_text())
+    with open(log.parent / "long.txt", "wb") as file:
+        file.write(b":::MLLOG " + b"x" * 100_000_000)
+    for bad, why in ((b"", "no line of MLPerf's"), (os.urandom(1000), "no line of MLPerf's"),
+                     (log.read_bytes()[:-20], "damaged")):
+        (log.parent / "bad.txt").write_bytes(bad)
+        told = regatta("import", "mlperf", log.parent / "good.txt", log.parent / "bad.txt", code=7)
+        assert why in told and told.count("\n") == 1, told
+    for bad in ("long.txt", "absent.txt"):
+        told = regatta("import", "mlperf", log.parent / "good.txt", log.parent / bad, code=7 if bad == "long.txt" else 3)
+        assert told.count("\n") == 1 and bad in told, told
+    for body in ("", "x", "[]", '{"name": "n"}', "[" * 100_000, '{"name": "n", "threshold": 0.5, "evaluations": [[1e999, 1, 0.5]]}'):
+        status, problem = api("POST", "/references", body)
+        assert status == 422 and problem["detail"], (body[:50], status, problem)
+    body = {key: reference[key] for key in ("name", "threshold", "chips", "evaluations")}
+    for expected in (201, 200):
+        assert api("POST", "/references", {**body, "name": "by-hand"})[0] == expected
+    assert api("DELETE", "/references/{name}", name="by-hand") == (200, {"name": "by-hand"})
+    listed = api("GET", "/references", query="limit=1")[1]
+    assert [row["name"] for row in listed["references"]] == ["ours"] and listed["next"] == "ours", listed
+    listed = api("GET", "/references", query="limit=1&after=ours")[1]
+    assert [row["name"] for row in listed["references"]] == ["reached"] and listed["next"] is None, listed
+    assert [row["name"] for row in json.loads(regatta("references", "ls", "-o", "json"))["references"]] == ["ours", "reached"]
+    assert regatta("references", "ls").splitlines()[1].split()[:2] == ["ours", "v9.9"]
+    told = json.loads(regatta("compare", "long", "ours", "after", "-o", "json"))
+    assert told["runs"][1] == "ours" and told["figures"]["target"][1] == 0.9 and told["figures"]["ranks"][1] == 3, told
+    assert told["figures"]["value"][1] == evaluations[-1]["mlm_accuracy"], told
+    alone = json.loads(regatta("compare", "long", "after", "-o", "json"))
+    assert set(told["differences"]) == set(alone["differences"]), "a reference has no configuration that could differ"
+    assert "no run" in regatta("compare", "long", "nobody", code=3)
+    assert regatta("references", "rm", "ours", "reached") == "ours: removed\nreached: removed\n"
+    assert api("GET", "/references/{name}", name="ours")[0] == 404
+    assert api("DELETE", "/references/{name}", name="ours")[0] == 404
+    assert api("GET", "/references")[1]["references"] == []
+
+
 def nothing_in_it_was_left_out(api, _):
     """After all that: every answer that is documented was seen."""
     documented = {(template, method, int(status)) for template, methods in api.document.json["paths"].items()
@@ -536,7 +604,7 @@ def nothing_in_it_was_left_out(api, _):
 CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_as_it_says,
          a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, the_examples_in_it_are_taken,
          what_happened_is_told, each_parameter_is_checked, access_is_as_it_says, answers_are_tagged_and_compressed,
-         the_command_line_lists_what_the_api_does, nothing_in_it_was_left_out]
+         the_command_line_lists_what_the_api_does, curves_of_others_are_kept, nothing_in_it_was_left_out]
 
 
 def main():

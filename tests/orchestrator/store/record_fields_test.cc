@@ -328,6 +328,7 @@ TEST(RecordFields, AndColumnsOfTheSchemaAreTheSame) {
   expect_same("checkpoints", names(columns_of<store::CheckpointRow>()), {"run", "sequence"});
   expect_same("warnings", names(columns_of<store::WarningRow>()),
               {"run", "sequence", "cursor", "attempt"});
+  expect_same("reference_curves", names(columns_of<runs::ReferenceCurve>()), {});
   expect_same("timelines", names(columns_of<store::Timeline>()), {"attempt"});
   expect_same("node_events", names(columns_of<slurm::NodeEvent>()), {"row"});
 }

@@ -103,6 +103,9 @@ std::map<std::string, store::StatementFigures> cost_of_requests(Stack& stack) {
   EXPECT_EQ(stack.get("runs/run07-nobody").status, 404);
   EXPECT_EQ(stack.get("runs/run07").status, 404) << "several have the name";
   EXPECT_EQ(stack.get("nodes").status, 200);
+  (void)stack.json("references", {{"after", "a"}, {"limit", "20"}});
+  EXPECT_EQ(stack.get("references/nobody").status, 404);
+  EXPECT_EQ(stack.send("DELETE", "references/nobody").status, 404);
   const api::Response created = stack.send("POST", "runs", {}, tests::run_file());
   EXPECT_EQ(created.status, 201) << created.body;
   const std::string fresh = Json::parse(created.body)["id"];
