@@ -1,10 +1,16 @@
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
+#include "base/file_system.h"
+#include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/slurm/slurm_values.h"
+#include "orchestrator/text/event_file.h"
 #include "orchestrator/text/run_csv.h"
 
 namespace regatta::orchestrator::cli {
@@ -12,13 +18,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// "2026-11-27T10:30:15.250Z" of a run whose training has begun, as seconds since 1970.
+std::optional<double> beginning_of(const Json& run) {
+  constexpr std::size_t kSeconds = 19, kMilliseconds = 4;  // characters
+  const auto at = run.find("started_at");
+  if (at == run.end() || !at->is_string()) return std::nullopt;
+  const auto text = at->get<std::string>();
+  const auto seconds = slurm::parse_slurm_time(text.substr(0, kSeconds));
+  if (!seconds || text.size() < kSeconds + kMilliseconds) return seconds;
+  const auto thousandths = base::parse_integer(text.substr(kSeconds + 1, kMilliseconds - 1));
+  return *seconds + static_cast<double>(thousandths.value_or(0)) / 1e3;
+}
+
 class Export : public Command {
  public:
   explicit Export(const Program& program)
       : Command({"export",
                  Group::Runs,
-                 "print every step, evaluation or checkpoint of a run for other tools",
-                 {"export demo", "export demo --series evaluations", "export @last -o jsonl"}}),
+                 "write every step, evaluation or checkpoint of a run for other tools",
+                 {"export demo", "export demo --series evaluations", "export @last -o jsonl",
+                  "export demo -o tensorboard --directory logs/demo"}}),
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
@@ -30,37 +49,80 @@ class Export : public Command {
                     {"all", std::string()}},
                    "which rows; all of them with jsonl only");
     add_server_options(options, &client_);
-    options.choose("-o,--output", &as_, {{"csv", As::Csv}, {"jsonl", As::Lines}},
-                   "a table, or one JSON object a line");
+    options.choose(
+        "-o,--output", &as_, {{"csv", As::Csv}, {"jsonl", As::Lines}, {"tensorboard", As::Events}},
+        "a table, one JSON object a line, or an event file of TensorBoard, of all series");
+    options.add("--directory", ValueKind::Directory, &directory_,
+                "with tensorboard: where the file is to be");
   }
 
   int run() override {
+    if ((as_ == As::Events) == directory_.empty()) {
+      throw base::Error(base::Code::User,
+                        directory_.empty()
+                            ? "name the directory for TensorBoard's event file with --directory"
+                            : "--directory is for -o tensorboard; send other output elsewhere "
+                              "with > FILE");
+    }
     if (type_.empty() && as_ == As::Csv) {
       throw base::Error(base::Code::User,
                         "rows of several series are no table; use -o jsonl, or --series steps, "
                         "evaluations or checkpoints");
     }
     const Client client = client_.connect();
-    std::int64_t cursor = 0;
+    if (as_ == As::Events) {
+      write_events(client);
+      return 0;
+    }
     bool first = true;
-    for (bool more = true; more;) {
-      const Json page = client.get("/runs/" + path_part(run_) +
-                                   "/history?limit=10000&since=" + std::to_string(cursor));
+    for_each_page(client, [&](const Json& page) {
       Json rows = Json::array();
-      for (const Json& row : page.value("rows", Json::array())) {
+      for (const Json& row : page) {
         if (type_.empty() || row.value("type", "") == type_) rows.push_back(row);
       }
       print(rows, first);
       first = first && rows.empty();
-      const std::int64_t before = cursor;
-      cursor = page.value("cursor", cursor);
-      more = page.value("more", false) && cursor > before;
-    }
+    });
     return 0;
   }
 
  private:
-  enum class As { Csv, Lines };
+  enum class As { Csv, Lines, Events };
+
+  template <typename Use>
+  void for_each_page(const Client& client, Use use) const {
+    std::int64_t cursor = 0;
+    for (bool more = true; more;) {
+      const Json page = client.get("/runs/" + path_part(run_) +
+                                   "/history?limit=10000&since=" + std::to_string(cursor));
+      use(page.value("rows", Json::array()));
+      const std::int64_t before = cursor;
+      cursor = page.value("cursor", cursor);
+      more = page.value("more", false) && cursor > before;
+    }
+  }
+
+  // The same file again, of the run as it is by then; under its name once it is whole.
+  void write_events(const Client& client) const {
+    const Json run = client.get("/runs/" + path_part(run_));
+    const std::optional<double> origin = beginning_of(run);
+    if (!origin) {
+      throw base::Error(base::Code::User, "run " + base::printable(run.value("id", run_)) +
+                                              " has not begun to train; export it when it has");
+    }
+    base::FileSystem& files = base::posix_file_system();
+    std::filesystem::create_directories(directory_);
+    const base::Path path =
+        base::Path(directory_) /
+        ("events.out.tfevents." + std::to_string(static_cast<std::int64_t>(*origin)) + ".regatta");
+    const base::Path part = path.string() + ".part";
+    text::EventFile events(*origin);
+    const auto file = files.open(part, base::FileSystem::Open::Truncate);
+    file->append(events.head());
+    for_each_page(client, [&](const Json& rows) { file->append(events.records(rows)); });
+    files.rename(part, path);
+    std::cout << base::printable(path.string()) << "\n";
+  }
 
   // The head of a table once.
   void print(const Json& rows, bool first) const {
@@ -75,6 +137,7 @@ class Export : public Command {
 
   ClientOptions client_;
   std::string run_;
+  std::string directory_;
   std::string type_ = "step";
   As as_ = As::Csv;
 };

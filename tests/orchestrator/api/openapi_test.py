@@ -14,6 +14,7 @@ import os
 import pathlib
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tarfile
@@ -29,6 +30,7 @@ except ImportError:  # Debian's package belongs to Debian's interpreter
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
+import event_file  # noqa: E402
 from served import NO_DEFAULTS, OverSocket, make_data  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
@@ -592,6 +594,54 @@ def curves_of_others_are_kept(api, data):
     assert api("GET", "/references")[1]["references"] == []
 
 
+def tensorboard_reads_what_is_exported(api, data):
+    """Another reader of the event file, against the journals."""
+    runs = api("GET", "/runs", query="name=long")[1]["runs"]
+    run, folder = runs[0]["id"], data.parent / "board"
+
+    def export(*words, code=0):
+        done = subprocess.run([BUILD / "orchestrator" / "regatta", "export", "--server",
+                               f"unix:{api.controller.data}/controller.sock", run, *words], capture_output=True, text=True,
+                              timeout=60)
+        assert done.returncode == code, done
+        return done.stdout if code == 0 else done.stderr
+    path = pathlib.Path(export("-o", "tensorboard", "--directory", str(folder)).strip())
+    assert path.parent == folder and "tfevents" in path.name, path
+    written = path.read_bytes()
+    events = list(event_file.events(written))
+    assert events[0]["version"] == "brain.Event:2" and all("version" not in event for event in events[1:])
+    attempts = sorted((api.controller.data / "runs" / run / "attempts").iterdir())
+    records = [[json.loads(line) for line in (attempt / "journal.jsonl").read_text().splitlines()] for attempt in attempts]
+    kinds = ("step", "eval")
+    expected = [record for attempt in records for record in attempt if record["type"] in kinds]
+    found = [event for event in events if "scalars" in event]
+    assert len(found) == len(expected) > 0, (len(found), len(expected))
+
+    def float32(value):
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    for event, record in zip(found, expected):
+        assert event["step"] == record["step"] and abs(event["wall_time"] - record["utc_seconds"]) < 0.01, (event, record)
+        scalars = event["scalars"]
+        if record["type"] == "step":
+            assert scalars["train/loss"] == float32(record["loss"]), (event, record)
+            assert abs(scalars["train/samples_per_second"] / (record["samples"] / record["step_seconds"]) - 1) < 1e-6, (event, record)
+        else:
+            assert scalars["eval/mlm_accuracy"] == float32(record["mlm_accuracy"]), (event, record)
+    starts = [event["step"] for event in events if event.get("start")]
+    firsts = [next(record["step"] for record in attempt if record["type"] in kinds) for attempt in records[1:]
+              if any(record["type"] in kinds for record in attempt)]
+    assert starts == firsts and len(starts) >= 1, (starts, firsts)
+    assert export("-o", "tensorboard", "--directory", str(folder)).strip() == str(path) and path.read_bytes() == written
+    assert [each.name for each in folder.iterdir()] == [path.name], "nothing half-written is left"
+    assert "--directory" in export("-o", "tensorboard", code=7) and "--directory" in export("--directory", "x", code=7)
+    try:
+        from tensorboard.backend.event_processing import event_file_loader
+    except ImportError:
+        print("skipped  no tensorboard to read the file with as well")
+    else:
+        assert len(list(event_file_loader.EventFileLoader(str(path)).Load())) == len(events)
+
+
 def nothing_in_it_was_left_out(api, _):
     """After all that: every answer that is documented was seen."""
     documented = {(template, method, int(status)) for template, methods in api.document.json["paths"].items()
@@ -604,7 +654,8 @@ def nothing_in_it_was_left_out(api, _):
 CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_as_it_says,
          a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, the_examples_in_it_are_taken,
          what_happened_is_told, each_parameter_is_checked, access_is_as_it_says, answers_are_tagged_and_compressed,
-         the_command_line_lists_what_the_api_does, curves_of_others_are_kept, nothing_in_it_was_left_out]
+         the_command_line_lists_what_the_api_does, curves_of_others_are_kept, tensorboard_reads_what_is_exported,
+         nothing_in_it_was_left_out]
 
 
 def main():
