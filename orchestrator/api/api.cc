@@ -135,7 +135,9 @@ Response Api::told(const Call& call, Response response, const char* kind) {
   store::Event event;
   event.kind = kind;
   event.run = find(call).id;
-  if (call.names.size() > 1) event.checkpoint = call.names[1];
+  if (call.names.size() > 1) {  // which may be its step, or "latest"
+    event.checkpoint = base::parse_json<Json>(response.body).value("name", call.names[1]);
+  }
   event.by = asker_of(call.request.peer);
   controller_.store().note(event);
   return response;

@@ -7,6 +7,7 @@
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/api.h"
+#include "orchestrator/api/event_api.h"
 #include "orchestrator/runs/reference.h"
 
 namespace regatta::orchestrator::api {
@@ -55,7 +56,7 @@ Response Api::add_reference(const Call& call) {
   }
   runs::ReferenceCurve curve = runs::parse_reference(json);
   curve.about.imported_utc = clock_.utc_seconds();
-  const bool created = controller_.store().add_reference(curve);
+  const bool created = controller_.store().add_reference(curve, asker_of(call.request.peer));
   if (!created) return show_reference(curve.about.name);
   Response response = json_response(201, curve_json(curve));
   response.headers["Location"] = "/api/v1/references/" + curve.about.name;
@@ -72,7 +73,8 @@ Response Api::show_reference(const std::string& name) {
 
 Response Api::remove_reference(const Call& call) {
   const std::string& name = call.names.at(0);
-  if (!controller_.store().remove_reference(name)) return no_reference(name);
+  if (!controller_.store().remove_reference(name, asker_of(call.request.peer)))
+    return no_reference(name);
   return json_response(200, {{"name", name}});
 }
 

@@ -71,6 +71,8 @@ const std::vector<EventKind>& event_kinds() {
       {"checkpoint.collected", "somebody had checkpoints removed"},
       {"plan.tried", "an attempt tried cuts of its gradient, and chose one"},
       {"node.blamed", "a failure was laid on a node"},
+      {"reference.added", "somebody imported a reference curve"},
+      {"reference.removed", "somebody removed one"},
       {"controller.started", "the controller started"},
       {"controller.ended", "the controller was told to end"},
   };
@@ -240,6 +242,12 @@ void EventLog::note_wish(runs::RunNumber run, const char* kind, const std::strin
                          const std::string& words) {
   Event event = of(kind, 0, words);
   event.run = id_of(run);
+  event.by = by;
+  note(std::move(event));
+}
+
+void EventLog::note_asked(const char* kind, const std::string& by, const std::string& words) {
+  Event event = of(kind, 0, words);
   event.by = by;
   note(std::move(event));
 }

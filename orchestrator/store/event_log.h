@@ -34,6 +34,9 @@ class EventLog {
   void note_wish(runs::RunNumber run, const char* kind, const std::string& by,
                  const std::string& words = {});
 
+  // What somebody asked for that is about no run.
+  void note_asked(const char* kind, const std::string& by, const std::string& words);
+
   // At least the number of the newest event that was committed. From any thread.
   [[nodiscard]] std::int64_t newest() const { return newest_; }
 

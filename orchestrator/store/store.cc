@@ -392,7 +392,7 @@ void Store::write_attempt(const runs::Run& run, const runs::Attempt& attempt) {
   write_row(*writer_, sql, RowBinder::Which::NotFixed, attempt, runs::row_of(attempt.row));
 }
 
-bool Store::add_reference(const runs::ReferenceCurve& curve) {
+bool Store::add_reference(const runs::ReferenceCurve& curve, const std::string& by) {
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
   Transaction transaction(*writer_);
@@ -412,17 +412,21 @@ bool Store::add_reference(const runs::ReferenceCurve& curve) {
   static const std::string sql =
       insertion("INSERT INTO reference_curves", {}, columns_of<runs::ReferenceCurve>());
   write_row(*writer_, sql, RowBinder::Which::All, curve);
+  events_->note_asked("reference.added", by, curve.about.name);
   transaction.commit();
   return true;
 }
 
-bool Store::remove_reference(const std::string& name) {
+bool Store::remove_reference(const std::string& name, const std::string& by) {
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
   std::int64_t removed = 0;
   write_anyhow([&] {
+    Transaction transaction(*writer_);
     writer_->prepare("DELETE FROM reference_curves WHERE name = ?1").bind(name).run();
     removed = writer_->changes();
+    if (removed > 0) events_->note_asked("reference.removed", by, name);
+    transaction.commit();
   });
   return removed > 0;
 }

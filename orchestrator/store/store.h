@@ -100,9 +100,9 @@ class Store : public StoreReads {
 
   // Reference curves. False, and nothing changed, where the same is there, whenever it was
   // imported; Code::Conflict where another one has the name.
-  bool add_reference(const runs::ReferenceCurve& curve);
+  bool add_reference(const runs::ReferenceCurve& curve, const std::string& by = {});
   // False where there is none. On a full disk, too.
-  bool remove_reference(const std::string& name);
+  bool remove_reference(const std::string& name, const std::string& by = {});
 
   // What every statement has done so far; while nobody reads or writes.
   [[nodiscard]] std::vector<StatementFigures> figures();

@@ -236,6 +236,18 @@ TEST_F(EventsTest, OfAFoundRunBeginWhenItWasFound) {
   EXPECT_THAT(kinds(), ElementsAre("run.found", "checkpoint.written"));
 }
 
+TEST_F(EventsTest, TellOfReferencesOnce) {
+  runs::ReferenceCurve curve;
+  curve.about.name = "a";
+  EXPECT_TRUE(store_->add_reference(curve, "token"));
+  EXPECT_FALSE(store_->add_reference(curve, "token"));
+  EXPECT_TRUE(store_->remove_reference("a", "uid 1"));
+  EXPECT_FALSE(store_->remove_reference("a", "uid 1"));
+  EXPECT_THAT(kinds(), ElementsAre("reference.added", "reference.removed"));
+  EXPECT_EQ(events()[1].by, "uid 1");
+  EXPECT_EQ(events()[1].words, "a");
+}
+
 TEST_F(EventsTest, ComeWithTheirChangeOrNotAtAll) {
   runs::Run run = *store_->run(store_->add_run(new_run("a")));
   const auto known = kinds();
