@@ -175,10 +175,15 @@ std::string DescriptorFileSystem::read_at(const Path& path, std::uint64_t offset
   // One for all blocks: the name may be renamed away.
   const UniqueFd fd = open_regular(resolve(path), O_RDONLY, "open");
   std::string text;
-  constexpr std::size_t kBlock = std::size_t{1} << 20U;
+  // The first block is small: most of what is read at an offset is a journal's newest lines, and
+  // what is not read has been cleared for nothing.
+  constexpr std::size_t kFirstBlock = std::size_t{64} << 10U, kLargestBlock = std::size_t{1} << 20U;
+  std::size_t block_bytes = kFirstBlock;
   while (text.size() < limit) {
     const std::size_t before = text.size();
-    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(kBlock, limit - before));
+    const auto wanted =
+        static_cast<std::size_t>(std::min<std::uint64_t>(block_bytes, limit - before));
+    block_bytes = std::min(4 * block_bytes, kLargestBlock);
     text.resize(before + wanted);
     const auto block = std::as_writable_bytes(std::span(text)).subspan(before);
     const std::size_t got = read_all(fd, path, offset + before, block);
