@@ -28,6 +28,13 @@ HealthCheck check_scheduler(const control::Controller& controller, double now_ut
   return check;
 }
 
+// It may answer and be damaged all the same.
+HealthCheck check_pages(control::Controller& controller) {
+  const HealthCheck answers = check_store(controller);
+  const std::string damage = controller.store().integrity().damage;
+  return answers.good && !damage.empty() ? HealthCheck{"store", false, damage} : answers;
+}
+
 HealthCheck check_adoption(const control::Controller& controller) {
   const control::Adoption adoption = controller.adoption();
   const std::string where = base::printable(controller.runs_directory().string());
@@ -61,7 +68,7 @@ HealthCheck check_store(control::Controller& controller) {
 Json health_json(control::Controller& controller, double now_utc) {
   bool good = true;
   Json checks = Json::array();
-  for (const HealthCheck& check : {check_store(controller), check_scheduler(controller, now_utc),
+  for (const HealthCheck& check : {check_pages(controller), check_scheduler(controller, now_utc),
                                    check_adoption(controller)}) {
     good = good && check.good;
     checks.push_back({{"name", check.name}, {"good", check.good}, {"detail", check.detail}});

@@ -36,10 +36,12 @@ namespace regatta::orchestrator::cli {
   COMMAND(topo)     \
   COMMAND(plan)     \
   COMMAND(simulate) \
+  COMMAND(backup)   \
   COMMAND(completion) \
   COMMAND(config)   \
   COMMAND(man)      \
   COMMAND(open)     \
+  COMMAND(restore)  \
   COMMAND(serve)    \
   COMMAND(version)
 // clang-format on

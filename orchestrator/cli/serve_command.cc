@@ -20,6 +20,7 @@
 #include "orchestrator/api/server.h"
 #include "orchestrator/batch/batch_script.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/controller_places.h"
 #include "orchestrator/cli/machines.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/control/local_scheduler.h"
@@ -64,23 +65,6 @@ void refuse_privilege(const ServeOptions& options) {
                       "it as an ordinary user, or say --allow-privileged");
   }
   base::log(base::LogLevel::Warning, "runs as root: every run has root's rights");
-}
-
-base::Path data_directory(const ServeOptions& options,
-                          const site::ProgramEnvironment& environment) {
-  if (!options.data.empty()) {
-    base::Path data = std::filesystem::absolute(options.data).lexically_normal();
-    return data.has_filename() ? data : data.parent_path();  // "state/" is "state"
-  }
-  if (const auto found = site::default_data_directory(environment)) return *found;
-  throw base::Error(base::Code::Operator,
-                    "neither XDG_STATE_HOME nor HOME is set; name a directory with --data");
-}
-
-base::Path runs_directory(const ServeOptions& options, const site::ProgramEnvironment& environment,
-                          const base::Path& data) {
-  if (!options.runs.empty()) return options.runs;
-  return site::default_runs_directory(environment).value_or(data / "runs");
 }
 
 // --parallel, else as the files of defaults say, else by the scheduler.
@@ -261,15 +245,14 @@ int serve(const ServeOptions& options, const Program& program) {
       site::read_defaults(site::defaults_places(environment));
   const base::Path trainer =
       runs::find_trainer(options.trainer, environment.program, environment.path);
-  const base::Path data = data_directory(options, environment);
+  const base::Path data = data_directory(options.data, environment);
   control::ControllerOptions settings;
-  settings.runs_directory = runs_directory(options, environment, data);
+  settings.runs_directory = runs_directory(options.runs, environment, data);
   settings.limits.stop_grace_seconds = options.stop_grace_seconds;
   const base::Path runs = std::filesystem::absolute(settings.runs_directory);
   // Static: a thread that a mount holds fast may come back to it when all else has gone.
   static base::ConfinedFileSystem files(runs);
   const auto planner = make_planner(options, environment, files, settings.runs_directory);
-
   const sigset_t signals = block_ending_signals();
   std::string lost;  // written before TERM is sent, read after it came
   settings.lease->store = data.string();
@@ -311,6 +294,7 @@ int serve(const ServeOptions& options, const Program& program) {
                       scheduler->name() == "local" ? nullptr : &nodes, &shared, program.commit});
   controller.start();
   note(store, "controller.started", program.version + ", runs in " + runs.string());
+  store.check_beside();
   opening.open(api.get());
   announce_ready(server->url(), ready_message(server->url(), data, runs, trainer));
   int received = 0;

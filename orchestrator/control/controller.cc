@@ -68,6 +68,7 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, store::Store
   if (!options_.runs_directory.has_filename()) {
     options_.runs_directory = options_.runs_directory.parent_path();
   }
+  store_.place_runs(options_.runs_directory);
   make_directories(files_, options_.runs_directory);
   if (options_.lease) lease_.emplace(options_.runs_directory, *options_.lease);
   load_open_runs();
@@ -283,6 +284,8 @@ Adoption Controller::adoption() const { return {adopted_all_, found_, read_}; }
 void Controller::load_open_runs() {
   for (runs::Run& run : store_.unfinished_runs()) {
     OpenRun* const loaded = open(std::move(run));
+    // Whoever found it may have been killed before its journals were read.
+    loaded->found = loaded->launches.empty();
     if (loaded->run.wanted != runs::Wanted::Observe && loaded->foreign.empty()) {
       loaded->unwritten.submission = loaded->unwritten.state = true;
     }

@@ -231,6 +231,8 @@ class Controller {
   void launch(OpenRun* open);
   void note_launched(OpenRun* open, const Launched& launched);
   [[nodiscard]] double next_turn(double time);
+  [[nodiscard]] double end_of(const Observation& seen, const runs::Run& run,
+                              double began_utc) const;
   void end_launch(OpenRun* open, const runs::Run& run, const Observation& seen,
                   runs::Launch* launch);
   void put_launch(OpenRun* open, const runs::Launch& launch);

@@ -423,10 +423,7 @@ void Controller::apply(OpenRun* open, const Observation& seen, const Decision& d
   run.failures = decision.failures;
   run.progress_step = decision.progress_step;
   if (runs::is_over(run.state)) {
-    // What ended while no controller looked ended with its last record.
-    const bool unseen =
-        seen.process.state == runs::ProcessState::Gone && run.summary.last_record_utc > 0;
-    run.ended_utc = unseen ? run.summary.last_record_utc : clock_.utc_seconds();
+    run.ended_utc = end_of(seen, run, 0);
   }
   if (decision.launch_over) {
     base::check(watched->launch.has_value(), "only a watched launch can be over");
@@ -482,6 +479,14 @@ void Controller::act(OpenRun* open, const Decision& decision, Watched* watched) 
   }
 }
 
+// What ended while no controller looked ended with its last record, if that is of what began at
+// `began_utc` or later.
+double Controller::end_of(const Observation& seen, const runs::Run& run, double began_utc) const {
+  const double last = run.summary.last_record_utc;
+  const bool unseen = seen.process.state == runs::ProcessState::Gone && last > 0;
+  return unseen && last >= began_utc ? last : clock_.utc_seconds();
+}
+
 // run: as it is afterwards. Both are stored together, or nothing is.
 void Controller::end_launch(OpenRun* open, const runs::Run& run, const Observation& seen,
                             runs::Launch* launch) {
@@ -489,7 +494,7 @@ void Controller::end_launch(OpenRun* open, const runs::Run& run, const Observati
   launch->exit_code = seen.process.exit_code;
   if (!launch->exit_code && seen.end) launch->exit_code = seen.end->exit_code;
   launch->signal = seen.process.signal;
-  launch->ended_utc = clock_.utc_seconds();
+  launch->ended_utc = end_of(seen, run, launch->started_utc);
   launch->cause = runs::name_of(seen.process.cause);
   launch->words = seen.process.words;
   if (launch->words.empty() && !seen.journal_started) launch->words = seen.last_log_line;

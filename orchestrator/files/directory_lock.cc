@@ -4,10 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "base/text.h"
 
 namespace regatta::orchestrator::files {
@@ -15,10 +18,29 @@ namespace {
 
 constexpr int kMostInterruptions = 100;  // a signal each; LOCK_NB itself does not wait
 constexpr int kMostReplacements = 10;    // of the file, between opening and locking it
+constexpr const char* kHolder = "process ";
+constexpr std::size_t kLongestHolder = 200;
 
 [[noreturn]] void refuse(const base::Path& path, const std::string& why) {
   throw base::Error(base::Code::Operator,
                     "cannot use the lock file " + base::printable(path.string()) + ": " + why);
+}
+
+// So that whoever is refused can say by whom. The lock counts, not what is written into its file.
+void write_holder(const base::UniqueFd& fd) {
+  const std::string text = kHolder + std::to_string(::getpid()) + " on " + base::host_name() +
+                           " since " + base::iso8601(base::system_clock().utc_seconds()) + "\n";
+  if (::ftruncate(fd.get(), 0) != 0) return;
+  (void)!::pwrite(fd.get(), text.data(), text.size(), 0);
+}
+
+// ", process 12 on node01 since …"; empty where that is not written there.
+std::string holder_of(const base::UniqueFd& fd) {
+  std::array<char, kLongestHolder> bytes{};
+  const ssize_t count = ::pread(fd.get(), bytes.data(), bytes.size(), 0);
+  const std::string text(bytes.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+  if (text.rfind(kHolder, 0) != 0) return "";
+  return ", " + base::printable(text.substr(0, text.find('\n')));
 }
 
 }  // namespace
@@ -70,11 +92,14 @@ base::UniqueFd take_lock(const base::Path& path, const std::string& what, const 
   for (int i = 0; i < kMostReplacements; ++i) {
     base::UniqueFd fd = open_lock_file(path, O_CREAT);
     if (!try_flock(fd, path, calls)) {
-      throw base::Error(base::Code::Operator, what + " is in use by another controller (" +
+      throw base::Error(base::Code::Operator, what + " is in use by another controller" +
+                                                  holder_of(fd) + " (" +
                                                   base::printable(path.string()) +
                                                   "); stop that one or name another directory");
     }
-    if (names_same_file(path, fd)) return fd;
+    if (!names_same_file(path, fd)) continue;
+    write_holder(fd);
+    return fd;
   }
   refuse(path, "it is replaced all the time; find out by whom");
 }

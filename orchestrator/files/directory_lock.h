@@ -26,9 +26,9 @@ struct LockCalls {
 [[nodiscard]] bool try_flock(const base::UniqueFd& fd, const base::Path& path,
                              const LockCalls& calls);
 
-// Takes the lock file `path` for the life of the descriptor; Code::Operator naming `what` when
-// another process has it, and for every error. For local file systems: see
-// refuse_network_file_system.
+// Takes the lock file `path` for the life of the descriptor, and writes into it who has it;
+// Code::Operator naming `what` and the holder when another process has it, and for every error. For
+// local file systems: see refuse_network_file_system.
 [[nodiscard]] base::UniqueFd take_lock(const base::Path& path, const std::string& what,
                                        const LockCalls& calls = {});
 

@@ -9,11 +9,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "orchestrator/store/migration.h"
 
 namespace regatta::orchestrator::store {
 namespace {
-
-constexpr int kBusyMilliseconds = 5000;
 
 [[noreturn]] void fail(sqlite3* connection, int status, const std::string& what) {
   const std::string reason =
@@ -30,9 +29,7 @@ constexpr int kBusyMilliseconds = 5000;
       throw base::Error(base::Code::Retry, what + ": the store is busy; try again");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      throw base::Error(base::Code::Operator,
-                        what + ": the store is damaged (" + reason +
-                            "); move it away, and it is rebuilt from the run directories");
+      throw Damaged(what + ": the store is damaged (" + reason + "); " + kDamageRemedy, reason);
     default:
       throw base::Error(base::Code::Operator, what + ": " + base::printable(reason));
   }
@@ -158,6 +155,7 @@ void Database::execute(const std::string& sql) {
   if (status != SQLITE_OK) fail(connection_.get(), status, "cannot use the store");
 }
 
+void Database::interrupt() { sqlite3_interrupt(connection_.get()); }
 std::int64_t Database::changes() const { return sqlite3_changes(connection_.get()); }
 std::int64_t Database::last_row() const { return sqlite3_last_insert_rowid(connection_.get()); }
 

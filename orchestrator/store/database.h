@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -22,6 +23,17 @@ class StatementCache;
 class DiskFull : public base::Error {
  public:
   using base::Error::Error;
+};
+
+// What the file holds is no database, or not any more: Code::Operator.
+class Damaged : public base::Error {
+ public:
+  Damaged(const std::string& message, std::string reason)
+      : base::Error(base::Code::Operator, message), reason_(std::move(reason)) {}
+  [[nodiscard]] const std::string& reason() const { return reason_; }  // SQLite's words
+
+ private:
+  std::string reason_;
 };
 
 // One prepared statement, for one use: it goes back to its connection, reset, when it is destroyed,
@@ -119,6 +131,7 @@ class StatementCache {
 class Database {
  public:
   enum class Access { ReadWrite, ReadOnly };
+  static constexpr int kBusyMilliseconds = 5000;  // that a statement waits for another connection
 
   // ReadWrite creates the file when absent (its folder is 0700). vfs: the name of the SQLite VFS
   // that has the file; empty: the operating system's. Every error is a base::Error; a full disk
@@ -127,6 +140,8 @@ class Database {
 
   void execute(const std::string& sql);
   [[nodiscard]] Statement prepare(std::string_view sql) { return {*cache_, sql}; }
+  // Ends the statement that another thread steps now, with an error.
+  void interrupt();
   // Rows that the last statement inserted, changed or deleted.
   [[nodiscard]] std::int64_t changes() const;
   [[nodiscard]] std::int64_t last_row() const;

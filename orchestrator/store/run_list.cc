@@ -253,7 +253,7 @@ RunList StoreReads::list(const RunFilter& filter) {
         list.next = place_of(list.rows.back().run, filter.sort);
         break;
       }
-      list.rows.push_back({read_row<runs::Run>(ask), 0, {}, {}, {}});
+      list.rows.push_back({read_run(ask), 0, {}, {}, {}});
     }
   }
   add_parts(*reader, &list);

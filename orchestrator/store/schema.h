@@ -3,6 +3,8 @@
 // version, so that it cannot differ from an old one that was brought up to date.
 #pragma once
 
+#include <iterator>
+
 namespace regatta::orchestrator::store {
 
 constexpr const char* kVersion1 = R"sql(
@@ -318,9 +320,15 @@ CREATE TABLE reference_curves(
   point_values TEXT NOT NULL, samples TEXT NOT NULL) WITHOUT ROWID;
 )sql";
 
+// Where a run lies, relative to the runs directory, which may be moved. It always bore its id.
+constexpr const char* kRelativeDirectories = R"sql(
+UPDATE runs SET directory = id WHERE substr(directory, -length(id) - 1) = '/' || id;
+)sql";
+
 constexpr const char* kVersions[] = {
-    kVersion1, kVersion2, kVersion3,  kVersion4,   kVersion5,    kVersion6,      kVersion7,
-    kVersion8, kVersion9, kVersion10, kEventTable, kLabelTables, kReferenceTable};
-constexpr int kSchemaVersion = 13;
+    kVersion1,   kVersion2,    kVersion3,       kVersion4,           kVersion5,
+    kVersion6,   kVersion7,    kVersion8,       kVersion9,           kVersion10,
+    kEventTable, kLabelTables, kReferenceTable, kRelativeDirectories};
+constexpr int kSchemaVersion = static_cast<int>(std::size(kVersions));
 
 }  // namespace regatta::orchestrator::store

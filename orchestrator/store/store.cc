@@ -11,9 +11,10 @@
 #include "orchestrator/files/directory_lock.h"
 #include "orchestrator/files/network_file_system.h"
 #include "orchestrator/runs/record_fields.h"
+#include "orchestrator/store/backup.h"
+#include "orchestrator/store/migration.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
-#include "orchestrator/store/schema.h"
 #include "topology/graph/hostlist.h"
 
 namespace regatta::orchestrator::store {
@@ -26,6 +27,9 @@ constexpr std::int64_t kMostNodeEvents = 20000;
 // controller and submissions.
 constexpr int kRequestReaders = 8;
 constexpr int kOwnReaders = 2;
+
+constexpr double kLogLookSeconds = 1;  // between two looks at the length of the log
+constexpr int kReadersMilliseconds = 200;
 
 // What is committed while one lives is on the disk before the next step is taken: somebody was told
 // of it, or a job is started because of it. The rest is read again from the run directories, so a
@@ -69,6 +73,18 @@ void take_config(const trainer::contract::RunConfig& config, NewRun* run) {
   run->summary.target_times_baseline = config.target->times_baseline;
 }
 
+void remove_rows(Database& database, runs::RunNumber run) {
+  const auto remove = [&](const std::string& from) {
+    database.prepare("DELETE FROM " + from).bind(runs::row_of(run)).run();
+  };
+  remove("timelines WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
+  for (const char* const table : {"steps", "evaluations", "checkpoints", "warnings", "attempts",
+                                  "launches", "run_tags", "run_nodes"}) {
+    remove(std::string(table) + " WHERE run = ?1");
+  }
+  remove("runs WHERE number = ?1");
+}
+
 Store::Store(const base::Path& directory, const StoreOptions& options) : options_(options) {
   if (options_.vfs.empty()) take(directory);
   try {
@@ -87,10 +103,20 @@ void Store::take(const base::Path& directory) {
   base::posix_file_system().create_directory(directory);
   files::refuse_network_file_system(directory, "the controller's store");
   lock_ = files::take_lock(directory / "lock", "the store in " + directory.string());
+  remove_staged(directory);
   reserve_ = std::make_unique<files::DiskReserve>(directory / "reserve");
 }
 
+void Store::check_beside() {
+  if (options_.vfs.empty()) check_ = std::make_unique<IntegrityCheck>(file_);
+}
+
+IntegrityCheck::Result Store::integrity() const {
+  return check_ ? check_->result() : IntegrityCheck::Result{};
+}
+
 void Store::open(const base::Path& path) {
+  file_ = path;
   writer_ = std::make_unique<Database>(path, Database::Access::ReadWrite, options_.vfs);
   migrate();
   events_ = std::make_unique<EventLog>(
@@ -102,28 +128,8 @@ void Store::open(const base::Path& path) {
 
 void Store::migrate() {
   Transaction transaction(*writer_);
-  std::int64_t version = 0;
-  {
-    Statement ask = writer_->prepare("PRAGMA user_version");
-    if (ask.step()) version = ask.integer(0);
-    ask.run();
-  }
-  if (version < 0) {
-    throw base::Error(base::Code::Operator,
-                      "the store is damaged (schema " + std::to_string(version) +
-                          "); move it away, and it is rebuilt from the run directories");
-  }
-  if (version > kSchemaVersion) {
-    throw base::Error(base::Code::Operator,
-                      "the store was written by a newer regatta (schema " +
-                          std::to_string(version) + ", this one knows " +
-                          std::to_string(kSchemaVersion) +
-                          "); update regatta, or name another directory with --data");
-  }
-  if (version < kSchemaVersion) {
-    for (; version < kSchemaVersion; ++version) writer_->execute(kVersions[version]);
-    writer_->execute("PRAGMA user_version = " + std::to_string(kSchemaVersion));
-  }
+  check_version(version_of(*writer_), "update regatta, or name another directory with --data");
+  bring_up_to_date(*writer_);
   for (const char* table : {"steps", "evaluations", "checkpoints", "warnings"}) {
     Statement newest = writer_->prepare(std::string("SELECT max(cursor) FROM ") + table);
     if (newest.step()) next_cursor_ = std::max(next_cursor_, newest.integer(0) + 1);
@@ -147,6 +153,8 @@ runs::RunNumber Store::add_run(const NewRun& run, const std::vector<runs::Launch
       insertion("INSERT INTO runs", {"idempotency_key", "body_digest"}, columns_of<runs::Run>());
   runs::Run added = run;
   added.number = runs::RunNumber{next_run_};
+  const base::Path directory = run.directory;
+  if (directory.parent_path() == runs_) added.directory = directory.filename().string();
   write_row(*writer_, sql, RowBinder::Which::All, added, run.idempotency_key, run.body_digest);
   events_->note_added(added, run.by);
   write_tags(added.number, added.tags);
@@ -178,7 +186,26 @@ void Store::write_run(const runs::Run& run) {
 std::unique_lock<std::mutex> Store::lock_writes() {
   std::unique_lock lock(write_mutex_);
   if (reserve_) reserve_->restore(base::system_clock().monotonic_seconds());
+  bound_log();
   return lock;
+}
+
+// Seldom more than the milliseconds of one read, for which writes wait: whoever comes meanwhile
+// reads what is folded in.
+void Store::bound_log() {
+  const double now = base::system_clock().monotonic_seconds();
+  if (!options_.vfs.empty() || now < next_log_look_) return;
+  next_log_look_ = now + kLogLookSeconds;
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(file_.string() + "-wal", error);
+  if (error || bytes < options_.longest_log) return;
+  try {
+    // With a patience of its own: a reader that stays longer is waited for by the next look.
+    writer_->execute("PRAGMA busy_timeout = " + std::to_string(kReadersMilliseconds));
+    writer_->execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch (const base::Error&) {  // a full disk, of which the write says more
+  }
+  writer_->execute("PRAGMA busy_timeout = " + std::to_string(Database::kBusyMilliseconds));
 }
 
 void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::string& by) {
@@ -284,16 +311,8 @@ void Store::remove_run(const runs::Run& run, const std::string& by) {
   const OnDisk on_disk(*writer_);
   write_anyhow([&] {
     Transaction transaction(*writer_);
-    const auto remove = [&](const std::string& from) {
-      writer_->prepare("DELETE FROM " + from).bind(runs::row_of(run.number)).run();
-    };
-    remove("timelines WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
-    for (const char* const table : {"steps", "evaluations", "checkpoints", "warnings", "attempts",
-                                    "launches", "run_tags", "run_nodes"}) {
-      remove(std::string(table) + " WHERE run = ?1");
-    }
     events_->note_wish(run.number, "run.removed", by);
-    remove("runs WHERE number = ?1");
+    remove_rows(*writer_, run.number);
     transaction.commit();
   });
   removed_.insert(run.number);

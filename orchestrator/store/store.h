@@ -19,6 +19,7 @@
 #include "orchestrator/runs/run.h"
 #include "orchestrator/store/database.h"
 #include "orchestrator/store/event_log.h"
+#include "orchestrator/store/integrity.h"
 #include "orchestrator/store/store_reads.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
@@ -36,11 +37,17 @@ void take_config(const trainer::contract::RunConfig& config, NewRun* run);
 // Run::kind.
 [[nodiscard]] std::string kind_of(const trainer::contract::RunConfig& config);
 
+// All that a store has of a run, in the caller's transaction.
+void remove_rows(Database& database, runs::RunNumber run);
+
 struct StoreOptions {
   // The name of the SQLite VFS that has the store's file, which then needs no directory and no
   // lock; empty: the operating system's. Simulations have one that fails and crashes as told.
   std::string vfs{};
   base::Clock* clock = nullptr;  // that events are dated by; null: the system's
+  // Of the log of writes, about. Where one reader or another is always there, SQLite never begins
+  // it anew by itself, and a long one is slow to read and, after a kill, to open.
+  std::uintmax_t longest_log = std::uintmax_t{64} << 20U;
 };
 
 // Thread-safe. Errors are base::Error. Its own reads take connections of the controller's, which
@@ -52,7 +59,10 @@ class Store : public StoreReads {
   // system, for a store of a newer version, and when another controller holds it.
   explicit Store(const base::Path& directory, const StoreOptions& options = {});
 
-  [[nodiscard]] Snapshot snapshot() { return Snapshot(*request_readers_); }
+  [[nodiscard]] Snapshot snapshot() { return {*request_readers_, runs_}; }
+  // Where run directories lie from here on; before anybody asks for a run. The store keeps them
+  // relative to it, so that it may be moved; what lies elsewhere it keeps as it is.
+  void place_runs(const base::Path& runs) { runs_ = runs; }
 
   // Runs.
   // launches: of one that is found. All or nothing: a run whose launches the store has not would be
@@ -103,6 +113,10 @@ class Store : public StoreReads {
   bool add_reference(const runs::ReferenceCurve& curve, const std::string& by = {});
   // False where there is none. On a full disk, too.
   bool remove_reference(const std::string& name, const std::string& by = {});
+  // Looks whether its pages are sound, beside everything else and once in its life.
+  void check_beside();
+  // What that has found so far.
+  [[nodiscard]] IntegrityCheck::Result integrity() const;
 
   // What every statement has done so far; while nobody reads or writes.
   [[nodiscard]] std::vector<StatementFigures> figures();
@@ -112,6 +126,7 @@ class Store : public StoreReads {
   void open(const base::Path& path);
   // Every write begins with it.
   [[nodiscard]] std::unique_lock<std::mutex> lock_writes();
+  void bound_log();
   void migrate();
   // What may use the room kept for a full disk.
   void write_anyhow(const std::function<void()>& write);
@@ -132,14 +147,17 @@ class Store : public StoreReads {
 
   StoreOptions options_;
   base::UniqueFd lock_;
+  base::Path file_;
   std::mutex write_mutex_;
   std::unique_ptr<files::DiskReserve> reserve_;  // null where a VFS has the file
   std::unique_ptr<Database> writer_;
   std::unique_ptr<EventLog> events_;
+  double next_log_look_ = 0;
   std::int64_t next_cursor_ = 1;
   std::int64_t next_run_ = 1, next_attempt_ = 1;
   std::set<runs::RunNumber> removed_;
   std::unique_ptr<ReaderPool> own_readers_, request_readers_;
+  std::unique_ptr<IntegrityCheck> check_;  // null: not asked for
 };
 
 }  // namespace regatta::orchestrator::store

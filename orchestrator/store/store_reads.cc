@@ -24,7 +24,8 @@ constexpr int kNewestToSuggest = 100;
 
 }  // namespace
 
-Snapshot::Snapshot(ReaderPool& pool) : held_(pool.take()) {
+Snapshot::Snapshot(ReaderPool& pool, const base::Path& runs) : held_(pool.take()) {
+  runs_ = runs;
   pinned_ = &*held_;
   pinned_->prepare("BEGIN").run();
 }
@@ -35,12 +36,21 @@ Snapshot::~Snapshot() {
   }
 }
 
+runs::Run StoreReads::read_run(const Statement& row) const {
+  runs::Run run = read_row<runs::Run>(row);
+  run.directory = (runs_ / run.directory).string();
+  return run;
+}
+std::vector<runs::Run> StoreReads::read_runs(Statement& statement) const {
+  return all<runs::Run>(statement, [this](const Statement& row) { return read_run(row); });
+}
+
 std::optional<runs::Run> StoreReads::run(const std::string& id) {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(kRunColumns + "WHERE id = ?1");
   ask.bind(id);
   if (!ask.step()) return std::nullopt;
-  return read_row<runs::Run>(ask);
+  return read_run(ask);
 }
 
 std::optional<runs::Run> StoreReads::run(runs::RunNumber number) {
@@ -48,7 +58,7 @@ std::optional<runs::Run> StoreReads::run(runs::RunNumber number) {
   Statement ask = reader->prepare(kRunColumns + "WHERE number = ?1");
   ask.bind(runs::row_of(number));
   if (!ask.step()) return std::nullopt;
-  return read_row<runs::Run>(ask);
+  return read_run(ask);
 }
 
 std::vector<runs::Run> StoreReads::runs_named(const std::string& name) {
@@ -56,7 +66,7 @@ std::vector<runs::Run> StoreReads::runs_named(const std::string& name) {
   Statement ask =
       reader->prepare(kRunColumns + "WHERE name = ?1 ORDER BY created_utc DESC LIMIT 3");
   ask.bind(name);
-  return read_rows<runs::Run>(ask);
+  return read_runs(ask);
 }
 
 std::vector<std::string> StoreReads::ids_and_names_near(const std::string& name) {
@@ -105,7 +115,7 @@ std::vector<runs::Run> StoreReads::unfinished_runs() {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(
       kRunColumns + "INDEXED BY runs_open WHERE drained = 0 ORDER BY created_utc, number");
-  return read_rows<runs::Run>(ask);
+  return read_runs(ask);
 }
 
 std::vector<runs::Run> StoreReads::runs_alike(const std::string& kind, double before_utc,
@@ -116,7 +126,7 @@ std::vector<runs::Run> StoreReads::runs_alike(const std::string& kind, double be
       "INDEXED BY runs_by_kind WHERE state = 'succeeded' AND time_to_accuracy IS NOT NULL "
       "AND kind = ?1 AND ended_utc < ?2 ORDER BY ended_utc DESC LIMIT ?3");
   ask.bind(kind, before_utc, limit);
-  return read_rows<runs::Run>(ask);
+  return read_runs(ask);
 }
 
 std::vector<runs::Run> StoreReads::unsettled_runs(int limit) {
@@ -127,7 +137,7 @@ std::vector<runs::Run> StoreReads::unsettled_runs(int limit) {
       "WHERE settled = 0 AND state IN ('succeeded', 'stopped', 'failed', 'cancelled') "
       "ORDER BY created_utc, number LIMIT ?1");
   ask.bind(limit);
-  return read_rows<runs::Run>(ask);
+  return read_runs(ask);
 }
 
 std::vector<std::string> StoreReads::waiting_after(const std::string& id) {

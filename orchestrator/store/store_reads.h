@@ -196,7 +196,11 @@ class StoreReads {
  protected:
   StoreReads() = default;
   ~StoreReads() = default;
+  // A run of the row, with its directory as a whole path.
+  [[nodiscard]] runs::Run read_run(const Statement& row) const;
+  [[nodiscard]] std::vector<runs::Run> read_runs(Statement& statement) const;
 
+  base::Path runs_;  // where run directories lie; the store has them relative to it
   ReaderPool* pool_ = nullptr;
   Database* pinned_ = nullptr;  // set: every read goes there
 
@@ -210,7 +214,7 @@ class StoreReads {
 // milliseconds: it holds a connection, and while it does the log of writes only grows.
 class Snapshot : public StoreReads {
  public:
-  explicit Snapshot(ReaderPool& pool);
+  Snapshot(ReaderPool& pool, const base::Path& runs);
   ~Snapshot();
   Snapshot(const Snapshot&) = delete;
   Snapshot& operator=(const Snapshot&) = delete;

@@ -52,7 +52,7 @@ std::string warning_of(const trainer::contract::JournalRecord& record) {
 
 void Store::append(const runs::Run& run, const runs::Attempt& attempt,
                    const std::vector<trainer::contract::JournalRecord>& records) {
-  const std::lock_guard lock(write_mutex_);
+  const auto lock = lock_writes();
   if (removed_.count(run.number) > 0) return;
   Transaction transaction(*writer_);
   events_->note_start(run, attempt);

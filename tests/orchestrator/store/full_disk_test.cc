@@ -129,6 +129,45 @@ TEST_F(FullDisk, ACancelledRunIsStoppedWhileTheDiskIsFull) {
   EXPECT_THAT(scheduler_.stopped, testing::ElementsAre("h1"));
 }
 
+// What journals say meanwhile is read when there is room again, every record of it once.
+TEST_F(FullDisk, WhatCannotBeTakenInIsTakenInLater) {
+  const std::string id = submit();
+  for (int i = 0; i < 4; ++i) {
+    controller_->tick();
+    clock_.now += 0.25;
+  }
+  tests::JournalAuthor journal(
+      trainer::contract::RunDirectory::open(base::posix_file_system(), store_->run(id)->directory),
+      clock_.utc_seconds());
+  journal.start(0.1);
+  fill();
+  constexpr std::int64_t kSteps = 8000;  // more than the log of writes still has room for
+  for (std::int64_t step = 1; step <= kSteps; ++step) {
+    journal.step(static_cast<double>(step), step);
+  }
+  for (int i = 0; i < 8; ++i) {
+    controller_->tick();
+    clock_.now += 5;
+  }
+  EXPECT_LT(store_->newest_steps(store_->run(id)->number, 1).size(), 1U);
+  EXPECT_EQ(store_->run(id)->state, runs::RunState::Starting);
+  std::filesystem::remove(disk() / "filler");
+  const auto count = [&] {
+    return static_cast<std::int64_t>(
+        store_->steps_after(store_->run(id)->number, 0, 2 * kSteps).size());
+  };
+  for (int i = 0; i < 100 && count() < kSteps; ++i) {
+    controller_->tick();
+    clock_.now += 5;
+  }
+  const auto rows = store_->steps_after(store_->run(id)->number, 0, 2 * kSteps);
+  ASSERT_EQ(rows.size(), static_cast<std::size_t>(kSteps));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    ASSERT_EQ(rows[i].step, static_cast<std::int64_t>(i) + 1);
+  }
+  EXPECT_EQ(store_->run(id)->summary.step, kSteps);
+}
+
 TEST_F(FullDisk, OpensOnAFullDisk) {
   const std::string id = submit();
   close();

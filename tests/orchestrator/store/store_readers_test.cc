@@ -99,6 +99,47 @@ TEST(Store, SnapshotsSeeOneState) {
   EXPECT_GE(reads, 12);
 }
 
+// Requests that overlap without end keep SQLite from beginning it anew.
+TEST(Store, TheLogOfWritesIsBoundedWhateverIsRead) {
+  const tests::TemporaryDirectory folder;
+  store::StoreOptions options;
+  options.longest_log = 1U << 20U;
+  store::Store store(folder.path(), options);
+  const runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempt;
+  attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+  std::atomic<bool> stop = false;
+  std::vector<std::jthread> readers;
+  for (int i = 0; i < 4; ++i) {
+    readers.emplace_back([&store, &stop] {
+      while (!stop) {
+        store::Snapshot snapshot = store.snapshot();
+        EXPECT_TRUE(snapshot.run("a"));
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    });
+  }
+  const auto bytes = [&] { return std::filesystem::file_size(folder.path() / "store.sqlite-wal"); };
+  // What is written between two looks, a second apart, comes on top.
+  std::uintmax_t longest = 0;
+  int began_anew = 0;
+  std::int64_t sequence = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (began_anew < 2 && std::chrono::steady_clock::now() < end) {
+    std::vector<trainer::contract::JournalRecord> records;
+    for (int i = 0; i < 20; ++i, ++sequence) records.push_back(step_record(sequence, sequence));
+    store.append(run, attempt, records);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (bytes() < longest / 2) {
+      ++began_anew;
+      longest = 0;
+    }
+    longest = std::max(longest, bytes());
+  }
+  stop = true;
+  EXPECT_EQ(began_anew, 2);
+}
+
 TEST(Store, RequestsDoNotUseUpTheControllersConnections) {
   const TemporaryDirectory folder;
   store::Store store(folder.path());

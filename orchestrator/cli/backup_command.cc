@@ -1,0 +1,97 @@
+// `regatta backup` and `regatta restore`: the store as one file. Both work on the controller's
+// machine, on its files and as its user.
+#include <filesystem>
+#include <iostream>
+
+#include "base/confined_file_system.h"
+#include "base/text.h"
+#include "base/wording.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/controller_places.h"
+#include "orchestrator/store/backup.h"
+
+namespace regatta::orchestrator::cli {
+namespace {
+
+constexpr const char* kDataHelp =
+    "the directory of `regatta serve` (default: $XDG_STATE_HOME/regatta)";
+
+class BackupCommand : public Command {
+ public:
+  explicit BackupCommand(const Program& program)
+      : Command({"backup",
+                 Group::Controller,
+                 "copy the controller's store into a file, while it serves or not",
+                 {"backup /backups/regatta-monday.sqlite"}}),
+        environment_(program.environment) {}
+
+  void add_options(OptionList& options) override {
+    options.add("file", ValueKind::File, &file_, "a file that is not there yet").is_required = true;
+    options.add("--data", ValueKind::Directory, &data_, kDataHelp);
+  }
+
+  int run() override {
+    const store::Backup backup = store::back_up(data_directory(data_, environment_), file_);
+    std::cout << base::printable(file_) << ": " << base::plural(backup.runs, "run") << ", "
+              << base::human_bytes(backup.bytes) << "\n";
+    return 0;
+  }
+
+ private:
+  site::ProgramEnvironment environment_;
+  std::string file_, data_;
+};
+
+class RestoreCommand : public Command {
+ public:
+  explicit RestoreCommand(const Program& program)
+      : Command({"restore",
+                 Group::Controller,
+                 "put a backup in the place of the controller's store; no controller may run",
+                 {"restore /backups/regatta-monday.sqlite"}}),
+        environment_(program.environment) {}
+
+  void add_options(OptionList& options) override {
+    options.add("file", ValueKind::File, &file_, "what `regatta backup` has written").is_required =
+        true;
+    options.add("--data", ValueKind::Directory, &data_, kDataHelp);
+    options.add("--runs", ValueKind::Directory, &runs_,
+                "where run directories are (default: as `regatta serve` has it)");
+  }
+
+  int run() override {
+    const base::Path data = data_directory(data_, environment_);
+    const base::Path runs =
+        std::filesystem::absolute(runs_directory(runs_, environment_, data)).lexically_normal();
+    base::ConfinedFileSystem files(runs);
+    const store::Restored restored = store::restore(file_, data, files, runs);
+    std::cout << "restored " << base::plural(restored.runs, "run") << " from "
+              << base::printable(file_) << "\n";
+    if (restored.dropped > 0) {
+      std::cout << base::plural(restored.dropped, "run")
+                << " had not ended then, or changed since; the controller reads "
+                << (restored.dropped == 1 ? "it" : "them") << " again from "
+                << base::printable(runs.string()) << " when it starts\n";
+    }
+    if (!restored.kept.empty()) {
+      std::cout << "the store that was there is kept as " << base::printable(restored.kept.string())
+                << "\n";
+    }
+    return 0;
+  }
+
+ private:
+  site::ProgramEnvironment environment_;
+  std::string file_, data_, runs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> backup_command(const Program& program) {
+  return std::make_unique<BackupCommand>(program);
+}
+std::unique_ptr<Command> restore_command(const Program& program) {
+  return std::make_unique<RestoreCommand>(program);
+}
+
+}  // namespace regatta::orchestrator::cli

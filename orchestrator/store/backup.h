@@ -1,0 +1,39 @@
+// A whole copy of a store in one file, made while a controller writes to it, and put back in the
+// store's place when none does. Neither leaves a part of a file under a name that counts: what is
+// written is checked and synced under a name of its own, and renamed then.
+#pragma once
+
+#include <cstdint>
+
+#include "base/file_system.h"
+
+namespace regatta::orchestrator::store {
+
+struct Backup {
+  std::int64_t runs = 0;
+  std::uint64_t bytes = 0;
+};
+// Of the store in `data`, as of one moment, into `file`, mode 0600. It reads as any reader of
+// SQLite does, whether or not a controller has the store open. Code::NotFound without a store,
+// Code::Conflict where `file` is there, Code::Operator for a damaged store and for a full disk.
+Backup back_up(const base::Path& data, const base::Path& file);
+
+struct Restored {
+  std::int64_t runs = 0;     // that the store has now
+  std::int64_t dropped = 0;  // that the backup had otherwise than their directories
+  base::Path kept;           // where the store that was there is; empty: there was none
+};
+// Puts the backup `file` in the place of the store in `data`, which is made when absent. Of what
+// the backup has, only that goes in which cannot have become something else since: runs that had
+// ended, as their directories in `runs` say. All others are left to the controller, which takes in
+// what it finds there; so nothing begins again that the backup did not know the end of. Nothing has
+// changed where it throws: Code::User for a file that is no store, Code::Operator for one that is
+// damaged or of a newer regatta, for a store that a controller holds, for a full disk, and where
+// `runs` has no run of the backup.
+Restored restore(const base::Path& file, const base::Path& data, base::FileSystem& files,
+                 const base::Path& runs);
+
+// What a restore left in `data` that was killed; with the store's lock held.
+void remove_staged(const base::Path& data);
+
+}  // namespace regatta::orchestrator::store

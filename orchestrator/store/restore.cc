@@ -1,0 +1,208 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/files/directory_lock.h"
+#include "orchestrator/files/network_file_system.h"
+#include "orchestrator/runs/record_fields.h"
+#include "orchestrator/runs/run_records.h"
+#include "orchestrator/store/backup.h"
+#include "orchestrator/store/copy.h"
+#include "orchestrator/store/integrity.h"
+#include "orchestrator/store/migration.h"
+#include "orchestrator/store/row_fields.h"
+#include "orchestrator/store/rows.h"
+#include "orchestrator/store/schema.h"
+#include "orchestrator/store/store.h"
+
+namespace regatta::orchestrator::store {
+namespace {
+
+constexpr const char* kStoreName = "store.sqlite";
+constexpr const char* kStagedName = "store.sqlite.restoring";
+// Files of a database beside itself.
+constexpr const char* kBeside[] = {"-wal", "-shm", "-journal"};
+
+base::Path with(const base::Path& path, const std::string& suffix) {
+  return path.string() + suffix;
+}
+
+// "table.column" of all tables.
+std::vector<std::string> columns_of_all(Database& database) {
+  std::vector<std::string> columns;
+  for (const std::string& table : tables_of(database)) {
+    Statement ask = database.prepare("SELECT name FROM pragma_table_info(?1)");
+    ask.bind(table);
+    while (ask.step()) columns.push_back(table + "." + ask.text(0));
+  }
+  std::sort(columns.begin(), columns.end());
+  return columns;
+}
+
+// Of another program's database even the version may look like one.
+bool has_tables_of(Database& database, std::int64_t version) {
+  Database made(":memory:", Database::Access::ReadWrite);
+  for (std::int64_t i = 0; i < version; ++i) made.execute(kVersions[i]);
+  return version > 0 && columns_of_all(database) == columns_of_all(made);
+}
+
+void refuse_unusable(Database& backup, const std::string& name) {
+  const std::int64_t version = version_of(backup);
+  if (version > kSchemaVersion) check_version(version, "update regatta and restore it then");
+  if (version < 0 || !has_tables_of(backup, version)) {
+    throw base::Error(base::Code::User,
+                      name +
+                          " is a database, but no store of regatta; name a file that `regatta "
+                          "backup` has written");
+  }
+  if (const std::string damage = damage_of(backup, Thoroughness::Whole); !damage.empty()) {
+    throw base::Error(base::Code::Operator, name + " is damaged (" + damage +
+                                                "); restore another backup, or none: without a "
+                                                "store the controller reads the run directories");
+  }
+}
+
+void stage(const base::Path& file, const base::Path& staged) {
+  const std::string name = base::printable(file.string());
+  if (!base::posix_file_system().exists(file)) {
+    throw base::Error(base::Code::NotFound, "there is no file " + name);
+  }
+  try {
+    Database backup(file, Database::Access::ReadOnly);
+    refuse_unusable(backup, name);
+    write_copy(backup, staged);
+  } catch (const Damaged& error) {
+    throw base::Error(base::Code::Operator,
+                      name + " cannot be restored: it is damaged, or no store of regatta (" +
+                          error.reason() + "); name another file");
+  }
+}
+
+// What the directory of a run that is over has to say where nothing has become of it since.
+runs::RecordedState recorded(Database& database, const runs::Run& run) {
+  Statement ask =
+      database.prepare("SELECT ifnull(max(number), 0) FROM launches WHERE run = ?1 AND over");
+  ask.bind(runs::row_of(run.number));
+  const int launch = ask.step() ? static_cast<int>(ask.integer(0)) : 0;
+  return {run.state, run.error, run.ended_utc, run.failures, run.progress_step, launch};
+}
+
+enum class Fate { Same, Changed, Gone };
+Fate fate_of(Database& database, const runs::Run& run, base::FileSystem& files,
+             const base::Path& directory) {
+  if (!files.exists(directory / "run.json")) return Fate::Gone;
+  try {
+    const auto submission = runs::read_submission(files, directory);
+    if (submission && (submission->wanted != run.wanted || submission->archived != run.archived ||
+                       submission->tags != run.tags || submission->note != run.note)) {
+      return Fate::Changed;
+    }
+    const auto state = runs::read_state(files, directory);
+    return state && *state != recorded(database, run) ? Fate::Changed : Fate::Same;
+  } catch (const base::Error&) {
+    return Fate::Changed;  // the controller says what is wrong with it, and waits until it is
+                           // mended
+  }
+}
+
+std::vector<runs::Run> runs_of(Database& database) {
+  Statement ask = database.prepare("SELECT " + selection(columns_of<runs::Run>(), "runs") +
+                                   " FROM runs ORDER BY number");
+  return read_rows<runs::Run>(ask);
+}
+
+// Leaves what the run directories cannot know better.
+void drop_what_goes_on(Database& database, base::FileSystem& files, const base::Path& runs,
+                       Restored* restored) {
+  std::int64_t found = 0;
+  Transaction transaction(database);
+  const std::vector<runs::Run> all_runs = runs_of(database);
+  for (const runs::Run& run : all_runs) {
+    const Fate fate = fate_of(database, run, files, runs / run.directory);
+    found += fate == Fate::Gone ? 0 : 1;
+    const bool ended = runs::is_over(run.state) && run.settled && run.drained &&
+                       run.wanted != runs::Wanted::Resume;
+    if (ended && fate != Fate::Changed) continue;
+    remove_rows(database, run.number);
+    ++restored->dropped;
+  }
+  if (found == 0 && !all_runs.empty()) {
+    throw base::Error(base::Code::Operator, "none of the " + std::to_string(all_runs.size()) +
+                                                " runs of the backup is in the runs directory " +
+                                                base::printable(runs.string()) +
+                                                "; name the right one with --runs");
+  }
+  restored->runs = static_cast<std::int64_t>(all_runs.size()) - restored->dropped;
+  transaction.commit();
+}
+
+// The store that is there, by another name as well. What its log of writes still has goes with it.
+base::Path keep_aside(base::FileSystem& files, const base::Path& store) {
+  try {
+    // The log is folded into it, and removed when it is closed.
+    Database(store, Database::Access::ReadWrite).execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch (const Damaged&) {  // which is why it is replaced
+  }
+  std::string time = base::iso8601(base::system_clock().utc_seconds()).substr(0, 19);
+  std::replace(time.begin(), time.end(), ':', '-');
+  base::Path kept = with(store, ".before-" + time);
+  for (int i = 2; files.exists(kept); ++i) {
+    kept = with(store, ".before-" + time + "-" + std::to_string(i));
+  }
+  if (::link(store.c_str(), kept.c_str()) != 0) {
+    base::throw_errno(errno, "cannot keep the store as " + base::printable(kept.string()));
+  }
+  for (const char* const beside : kBeside) {
+    if (files.exists(with(store, beside))) files.rename(with(store, beside), with(kept, beside));
+  }
+  return kept;
+}
+
+}  // namespace
+
+void remove_staged(const base::Path& data) {
+  base::FileSystem& files = base::posix_file_system();
+  const base::Path staged = data / kStagedName;
+  files.remove_file(staged);
+  for (const char* const beside : kBeside) files.remove_file(with(staged, beside));
+}
+
+Restored restore(const base::Path& file, const base::Path& data, base::FileSystem& files,
+                 const base::Path& runs) {
+  base::FileSystem& disk = base::posix_file_system();
+  disk.create_directory(data);
+  files::refuse_network_file_system(data, "the controller's store");
+  const base::UniqueFd lock =
+      files::take_lock(data / "lock", "the store in " + base::printable(data.string()));
+  remove_staged(data);
+  const base::Path staged = data / kStagedName, store = data / kStoreName;
+  Restored restored;
+  try {
+    stage(file, staged);
+    {
+      Database database(staged, Database::Access::ReadWrite);
+      Transaction transaction(database);
+      bring_up_to_date(database);
+      transaction.commit();
+      drop_what_goes_on(database, files, runs, &restored);
+      database.execute("PRAGMA journal_mode = DELETE");  // one file, which one rename moves
+    }
+    disk.open(staged, base::FileSystem::Open::Append)->sync();
+    if (disk.exists(store)) restored.kept = keep_aside(disk, store);
+    disk.sync_directory(data);
+    disk.rename(staged, store);
+    disk.sync_directory(data);
+  } catch (const base::Error&) {
+    remove_staged(data);
+    throw;
+  }
+  return restored;
+}
+
+}  // namespace regatta::orchestrator::store

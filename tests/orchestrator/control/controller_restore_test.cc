@@ -1,0 +1,286 @@
+// A store that is put back, lost, or whose runs directory was moved: what users were told of their
+// runs stays true, and nothing that had ended begins again.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/api/api.h"
+#include "orchestrator/runs/record_fields.h"
+#include "orchestrator/runs/record_json.h"
+#include "orchestrator/store/backup.h"
+#include "tests/orchestrator/control/controller_fixture.h"
+#include "trainer/contract/exit_code.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+using tests::JournalAuthor;
+
+class RestoreTest : public ControllerFixture {
+ protected:
+  RestoreTest() : ControllerFixture(100) {}
+
+  base::Path runs() const { return folder_.path() / "runs"; }
+  base::Path backup() const { return folder_.path() / "backup.sqlite"; }
+  std::string handle() const { return "h" + std::to_string(scheduler_.launches.size()); }
+  void pass(double seconds) {
+    clock_.now += seconds;
+    ticks();
+  }
+  void end(int code) {
+    scheduler_.end(handle(), code);
+    ticks(4);
+  }
+  // Begins, writes a journal of some steps and an evaluation, and ends.
+  std::string trained(int code) {
+    const std::string id = submit();
+    ticks();
+    train(id, code);
+    return id;
+  }
+  void train(const std::string& id, int code) {
+    clock_.now += 2;
+    JournalAuthor journal(directory(id), clock_.utc_seconds());
+    journal.start(0.5);
+    for (int step = 1; step < 5; ++step) journal.step(1.0 + step, step);
+    journal.evaluation(6, 4, 0.25);
+    journal.checkpoint(7, 4);
+    clock_.now += 8;
+    journal.end(8, code);
+    end(code);
+  }
+  // Five launches that left no journal.
+  std::string failed_for_good() {
+    const std::string id = submit();
+    ticks();
+    for (int i = 0; i < 5; ++i) {
+      end(22);
+      pass(100);
+    }
+    EXPECT_EQ(state(id), runs::RunState::Failed);
+    return id;
+  }
+  std::string made_by_hand(const std::string& name, int code) {
+    const auto made = trainer::contract::RunDirectory::create(base::posix_file_system(),
+                                                              runs() / name, tests::run_file());
+    JournalAuthor journal(made, clock_.utc_seconds());
+    journal.start(0.5);
+    journal.step(2, 1);
+    journal.end(3, code);
+    pass(11);
+    pass(11);
+    return name;
+  }
+  void put_back() {
+    close();
+    restored_ = store::restore(backup(), folder_.path() / "state", base::posix_file_system(),
+                               folder_.path() / "runs");
+    open();
+    ticks(4);
+  }
+
+  template <typename Record>
+  static Json of(const std::vector<Record>& records) {
+    Json list = Json::array();
+    for (const Record& record : records) runs::write_fields(record, &list.emplace_back());
+    return list;
+  }
+  // All that anybody can ask about a run.
+  Json told(const std::string& id) {
+    api::Api api(*controller_, base::posix_file_system(), clock_, api::ApiOptions{folder_.path()});
+    Json all;
+    for (const char* const what : {"", "/explain", "/metrics", "/history", "/time_to_accuracy"}) {
+      api::Request request;
+      request.method = "GET";
+      request.path = "/api/v1/runs/" + id + what;
+      const api::Response response = api.handle(request);
+      EXPECT_EQ(response.status, 200) << response.body;
+      all[what] = Json::parse(response.body);
+      all[what].erase("cursor");  // of the store
+    }
+    all["launches"] = of(store_->launches(run(id).number));
+    Json attempts = Json::array();
+    for (runs::Attempt attempt : store_->attempts(run(id).number)) {
+      attempts.push_back({attempt.number, attempt.execution, attempt.offset, attempt.start_utc,
+                          attempt.last_seconds, attempt.training_seconds, attempt.process,
+                          attempt.exit_code.value_or(-1), attempt.reason, attempt.judged});
+    }
+    all["attempts"] = attempts;
+    return all;
+  }
+  // Of runs that are over.
+  std::vector<std::string> various() {
+    std::vector<std::string> ids{trained(0), trained(20), failed_for_good(),
+                                 made_by_hand("good", 0), made_by_hand("bad", 20)};
+    const std::string resumed = trained(static_cast<int>(trainer::contract::ExitCode::Stopped));
+    EXPECT_TRUE(controller_->resume(resumed));
+    ticks(4);
+    train(resumed, 0);
+    ids.push_back(resumed);
+    scheduler_.refuse_for_now = true;
+    const std::string cancelled = submit();
+    ticks();
+    controller_->cancel(cancelled);
+    ticks(4);
+    scheduler_.refuse_for_now = false;
+    ids.push_back(cancelled);
+    const std::string archived = trained(0);
+    (void)controller_->archive(archived, control::DryRun::No);
+    ids.push_back(archived);
+    for (const std::string& id : ids) EXPECT_TRUE(runs::is_over(state(id))) << id;
+    return ids;
+  }
+  std::map<std::string, Json> told_of(const std::vector<std::string>& ids) {
+    std::map<std::string, Json> all;
+    for (const std::string& id : ids) all[id] = told(id);
+    return all;
+  }
+  void expect_told(const std::map<std::string, Json>& before) {
+    for (const auto& [id, all] : before) {
+      ASSERT_TRUE(store_->run(id)) << id;
+      EXPECT_EQ(Json::diff(all, told(id)), Json::array()) << id << "\n" << all.dump(1);
+    }
+  }
+
+  store::Restored restored_;
+};
+
+TEST_F(RestoreTest, ALostStoreIsRebuiltAsItWas) {
+  const auto before = told_of(various());
+  const std::size_t launches = scheduler_.launches.size();
+  scheduler_.reports.clear();  // they ended long ago
+  clock_.now += 5000;
+  lose_the_store();
+  for (int i = 0; i < 5; ++i) pass(50);
+  expect_told(before);
+  EXPECT_EQ(scheduler_.launches.size(), launches);
+}
+
+// The controller that found it was killed before it had read its journal.
+TEST_F(RestoreTest, WhatWasFoundAndNotYetReadIsNoStoppedRun) {
+  const auto made = trainer::contract::RunDirectory::create(base::posix_file_system(),
+                                                            runs() / "mine", tests::run_file());
+  JournalAuthor journal(made, clock_.utc_seconds());
+  journal.start(0.5);
+  journal.step(2, 1);
+  close();
+  open();
+  ASSERT_TRUE(store_->launches(run("mine").number).empty()) << "it is not read yet";
+  close();
+  open();
+  ticks(4);
+  EXPECT_EQ(state("mine"), runs::RunState::Running);
+}
+
+TEST_F(RestoreTest, AMovedRunsDirectoryIsReadAtItsNewPlace) {
+  const std::vector<std::string> ids = various();
+  const std::string open_run = submit();
+  ticks(4);
+  scheduler_.refuse_for_now = true;
+  const std::string queued = submit();
+  ticks();
+  const auto before = told_of(ids);
+  const std::size_t launches = scheduler_.launches.size();
+  close();
+  const base::Path moved = folder_.path() / "moved";
+  std::filesystem::rename(runs(), moved);
+  store_ = std::make_unique<store::Store>(folder_.path() / "state");
+  control::ControllerOptions options;
+  options.runs_directory = moved;
+  options.parallel = 100;
+  controller_ = std::make_unique<control::Controller>(base::posix_file_system(), clock_, *store_,
+                                                      scheduler_, options);
+  controller_->adopt();
+  ticks(4);
+  EXPECT_FALSE(std::filesystem::exists(runs())) << "nobody looks at the old place";
+  EXPECT_EQ(scheduler_.launches.size(), launches);
+  const std::string old_place = runs().string() + "/", new_place = moved.string() + "/";
+  for (const auto& [id, all] : before) {
+    std::string text = all.dump();
+    for (std::size_t at = 0; (at = text.find(old_place, at)) != std::string::npos;) {
+      text.replace(at, old_place.size(), new_place);
+    }
+    EXPECT_EQ(Json::diff(Json::parse(text), told(id)), Json::array()) << id;
+  }
+  EXPECT_EQ(run(open_run).directory, (moved / open_run).string());
+  // They go on there.
+  scheduler_.refuse_for_now = false;
+  pass(1000);
+  ASSERT_EQ(scheduler_.launches.size(), launches + 1);
+  EXPECT_EQ(scheduler_.launches.back().run_directory, moved / queued);
+  const std::string stopped = ids[1];
+  EXPECT_TRUE(controller_->resume(stopped));
+  ticks(4);
+  EXPECT_EQ(scheduler_.launches.back().run_directory, moved / stopped);
+  EXPECT_TRUE(std::filesystem::exists(moved / stopped / "launches" / "2.json"));
+}
+
+TEST_F(RestoreTest, WhatTheBackupKnowsIsAsItWas) {
+  const auto before = told_of(various());
+  (void)store::back_up(folder_.path() / "state", backup());
+  const std::size_t launches = scheduler_.launches.size();
+  put_back();
+  EXPECT_EQ(restored_.dropped, 0) << "nothing has changed";
+  expect_told(before);
+  EXPECT_EQ(scheduler_.launches.size(), launches);
+}
+
+// What happened after the backup is not undone, and nothing that ended begins again.
+TEST_F(RestoreTest, WhatCameAfterTheBackupCounts) {
+  const std::string runs_on = submit();
+  const std::string will_end = submit();
+  ticks(4);
+  ASSERT_EQ(scheduler_.launches.size(), 2U);
+  const std::string stopped = trained(static_cast<int>(trainer::contract::ExitCode::Stopped));
+  const std::string to_archive = trained(0);
+  const std::string to_remove = trained(0);
+  scheduler_.refuse_for_now = true;
+  const std::string to_fail = submit();
+  ticks(4);
+  const std::string to_cancel = submit();
+  ASSERT_TRUE(store_->launches(run(to_cancel).number).empty());
+  (void)store::back_up(folder_.path() / "state", backup());
+
+  scheduler_.end("h2", 0);
+  controller_->cancel(to_cancel);
+  ticks(4);
+  scheduler_.refuse_for_now = false;
+  pass(1000);
+  for (int i = 0; i < 5; ++i) {
+    end(22);
+    pass(100);
+  }
+  (void)controller_->archive(to_archive, control::DryRun::No);
+  (void)controller_->remove(to_remove, {});
+  EXPECT_TRUE(controller_->resume(stopped));
+  ticks(4);
+  const std::string newer = trained(0);
+  const std::string key_run = controller_->submit(tests::run_file(), "key").run.id;
+  ticks(4);
+  ASSERT_EQ(state(to_fail), runs::RunState::Failed);
+  ASSERT_EQ(state(to_cancel), runs::RunState::Cancelled);
+  const std::vector<std::string> ended{will_end, to_cancel, to_fail, to_archive, newer};
+  const auto before = told_of(ended);
+  const std::size_t launches = scheduler_.launches.size();
+
+  put_back();
+  for (int i = 0; i < 10; ++i) pass(100);
+  EXPECT_EQ(scheduler_.launches.size(), launches) << "something was started again";
+  expect_told(before);
+  EXPECT_EQ(state(runs_on), runs::RunState::Starting) << "its process is at work";
+  EXPECT_EQ(state(stopped), runs::RunState::Starting) << "it was resumed";
+  EXPECT_EQ(store_->launches(run(stopped).number).size(), 2U);
+  EXPECT_TRUE(run(to_archive).archived);
+  EXPECT_EQ(controller_->submit(tests::run_file(), "key").run.id, key_run);
+  // History that has no directory any more is shown, and can be removed.
+  EXPECT_EQ(state(to_remove), runs::RunState::Succeeded);
+  EXPECT_FALSE(controller_->remove(to_remove, {}).had_directory);
+  scheduler_.end("h1", 0);
+  ticks(4);
+  EXPECT_EQ(state(runs_on), runs::RunState::Succeeded);
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator

@@ -1,0 +1,198 @@
+// Stores of every earlier version, with rows in every table: what today's program makes of them.
+#include "orchestrator/store/migration.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+#include "base/error.h"
+#include "orchestrator/store/schema.h"
+#include "orchestrator/store/store.h"
+#include "tests/orchestrator/store/old_store.h"
+#include "tests/orchestrator/store/store_rows.h"
+#include "tests/orchestrator/support.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using store::Database;
+using testing::ElementsAre;
+
+base::Path file_in(const base::Path& folder) { return folder / "store.sqlite"; }
+
+auto rows_in(const base::Path& folder) {
+  Database database(file_in(folder), Database::Access::ReadOnly);
+  return tests::all_rows(database);
+}
+std::int64_t version_in(const base::Path& folder) {
+  Database database(file_in(folder), Database::Access::ReadOnly);
+  return store::version_of(database);
+}
+
+class Versions : public testing::TestWithParam<int> {
+ protected:
+  tests::TemporaryDirectory folder_;
+};
+INSTANTIATE_TEST_SUITE_P(Migration, Versions, testing::Range(1, store::kSchemaVersion + 1));
+
+TEST_P(Versions, KeepEveryRowAndWhatItMeans) {
+  {
+    Database old(file_in(folder_.path()), Database::Access::ReadWrite);
+    tests::make_old_store(old, GetParam());
+  }
+  const auto before = rows_in(folder_.path());
+  { const store::Store opened(folder_.path()); }
+  EXPECT_EQ(version_in(folder_.path()), store::kSchemaVersion);
+  const auto after = rows_in(folder_.path());
+  if (GetParam() < store::kSchemaVersion) {
+    EXPECT_EQ(tests::lost_by_migration(before, after, GetParam()), "");
+  } else {
+    EXPECT_EQ(after, before);
+  }
+}
+
+TEST_P(Versions, AreReadAndWrittenLikeNewOnes) {
+  {
+    Database old(file_in(folder_.path()), Database::Access::ReadWrite);
+    tests::make_old_store(old, GetParam());
+  }
+  store::Store opened(folder_.path());
+  opened.place_runs("/new/runs");
+  const runs::Run over = *opened.run("run-1");
+  const runs::Run open = *opened.run("run-2");
+  if (GetParam() < store::kSchemaVersion) {
+    EXPECT_EQ(over.directory, "/new/runs/run-1") << "a runs directory may be moved";
+  }
+  if (GetParam() < 8) {
+    EXPECT_EQ(over.summary.target, 0.25);
+  }
+  EXPECT_EQ(over.state, runs::RunState::Failed);
+  EXPECT_EQ(over.scheduler, "slurm");
+  EXPECT_EQ(open.scheduler, "local");
+  ASSERT_EQ(opened.unfinished_runs().size(), 1U);
+  EXPECT_EQ(opened.unfinished_runs()[0].id, "run-2");
+  EXPECT_EQ(opened.launches(over.number).at(0).handle, "slurm:12:0123456789abcdef");
+  const runs::Attempt attempt = opened.attempts(open.number).at(0);
+  EXPECT_EQ(attempt.row, runs::AttemptNumber{8});
+  EXPECT_EQ(opened.evaluations(open.number, 0).at(0).target_met, true);
+  EXPECT_EQ(opened.checkpoint_failures(over.number).count, 1);
+  EXPECT_EQ(opened.newest_warnings(open.number, 9).size(), 1U);
+  if (GetParam() >= 2) {
+    EXPECT_THAT(opened.timeline(attempt.row)->bucket_bytes, ElementsAre(2048));
+  }
+  if (GetParam() >= 4) {
+    EXPECT_EQ(opened.node_events().size(), 2U);
+  }
+  const std::int64_t newest = opened.newest_cursor(open.number);
+  opened.append(open, attempt, {step_record(10000, 10000)});
+  EXPECT_EQ(opened.steps(open.number, 0, 100).size(), 2U);
+  EXPECT_GT(opened.newest_cursor(open.number), newest);
+  store::NewRun another = new_run("another");
+  another.directory = "/new/runs/another";
+  opened.add_run(another);
+  EXPECT_EQ(opened.run("another")->directory, "/new/runs/another");
+  EXPECT_EQ(opened.list({}).rows.size(), GetParam() >= 7 ? 2U : 3U) << "one is archived";
+}
+
+// A process that migrates is killed at some moment.
+TEST(Migration, SurvivesKillMinusNine) {
+  int unfinished = 0;
+  for (int i = 0; i < 24; ++i) {
+    const tests::TemporaryDirectory folder;
+    const int version = 1 + i % (store::kSchemaVersion - 1);
+    {
+      Database old(file_in(folder.path()), Database::Access::ReadWrite);
+      tests::make_old_store(old, version);
+      if (version < 5) {  // something to do
+        old.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 6000) "
+            "INSERT INTO steps(cursor, run, attempt, sequence, step, seconds) "
+            "SELECT i, 1, 7, i, i, 1 FROM n");
+      }
+    }
+    const auto before = rows_in(folder.path());
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const store::Store opened(folder.path());
+      ::_exit(0);
+    }
+    const timespec pause{0, 1'000'000L * (1 + 3 * (i % 12))};
+    ::nanosleep(&pause, nullptr);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    // Another reader sees the old tables or the new ones.
+    if (version_in(folder.path()) == version) {
+      EXPECT_EQ(rows_in(folder.path()), before) << i;
+      ++unfinished;
+    }
+    { const store::Store opened(folder.path()); }
+    EXPECT_EQ(version_in(folder.path()), store::kSchemaVersion);
+    const auto after = rows_in(folder.path());
+    for (const auto& each : before) {
+      EXPECT_EQ(after.at(each.first).size(), each.second.size()) << each.first;
+    }
+  }
+  EXPECT_GT(unfinished, 2) << "all were too late: they show nothing";
+}
+
+class FullDiskMigration : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(disk());
+    mounted_ = ::mount("regatta-test", disk().c_str(), "tmpfs", 0, "size=64m") == 0;
+    if (!mounted_) {
+      GTEST_SKIP() << "SKIPPED, a migration on a full disk is not tested: cannot mount a tmpfs: "
+                   << std::strerror(errno);
+    }
+  }
+  void TearDown() override {
+    if (mounted_) ::umount2(disk().c_str(), MNT_DETACH);
+  }
+  base::Path disk() const { return folder_.path() / "disk"; }
+  // Leaves so many bytes.
+  void fill(std::uintmax_t room) const {
+    const std::uintmax_t bytes = std::filesystem::space(disk()).available - room;
+    std::ofstream(disk() / "filler") << std::string(bytes, 'x');
+  }
+
+  tests::TemporaryDirectory folder_;
+  bool mounted_ = false;
+};
+
+TEST_F(FullDiskMigration, LeavesTheOldStore) {
+  {
+    Database old(file_in(disk()), Database::Access::ReadWrite);
+    tests::make_old_store(old, 4);
+    old.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 60000) "
+        "INSERT INTO steps(cursor, run, attempt, sequence, step, seconds) "
+        "SELECT i, 1, 7, i, i, 1 FROM n");
+  }
+  const auto before = rows_in(disk());
+  // With the room of the reserve too little, whether it begins or is half done.
+  for (const std::uintmax_t room : {64U << 10U, 512U << 10U, 2048U << 10U}) {
+    fill(room);
+    try {
+      const store::Store opened(disk());
+      FAIL() << "there was room for it with " << room;
+    } catch (const base::Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("the disk is full")) << room;
+      EXPECT_EQ(error.code(), base::Code::Operator);
+    }
+    std::filesystem::remove(disk() / "filler");
+    EXPECT_EQ(version_in(disk()), 4);
+    EXPECT_EQ(rows_in(disk()), before);
+  }
+  { const store::Store opened(disk()); }
+  EXPECT_EQ(version_in(disk()), store::kSchemaVersion);
+  EXPECT_EQ(rows_in(disk()).at("steps").size(), before.at("steps").size());
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator
