@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""kill -9 of a controller that several clients submit to: what it acknowledged is there afterwards, exactly once.
+
+    tests/chaos/acknowledged_test.py [--kills N] [--clients N] [--seed N]
+
+Clients submit with idempotency keys, repeat what got no answer and what did, and cancel; the controller is killed at
+random moments, most often while it starts or is asked. Then all is compared: with the list that the controller
+gives and with the run directories, again after a backup of half time was restored, and with a store that was removed. A
+second controller on the same store, and one on the same runs directory, is refused and told of the first.
+
+5 kills; 50 where REGATTA_REPETITIONS is 100.
+"""
+import argparse
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "slurm"))
+from cluster import work_place  # noqa: E402
+from controller import OVER, REGATTA  # noqa: E402
+from noop import run_file  # noqa: E402
+
+import surroundings  # noqa: E402
+from serving import Controller, Faults, Gone  # noqa: E402
+
+BETWEEN_SUBMISSIONS = 0.15  # seconds, of one client, on average
+CALM_SECONDS = 90  # until everything that was asked for is answered and carried out
+
+
+class Client(threading.Thread):
+    """Asks for runs until `stop`, and for each until it is told of one."""
+
+    def __init__(self, number, controller, seed, stop):
+        super().__init__(daemon=True)
+        self.number, self.controller, self.dice, self.stop = number, controller, random.Random(seed), stop
+        self.told, self.cancelled, self.unanswered, self.faults = {}, set(), 0, controller.faults
+
+    def until_answered(self, method, path, body=None, headers=None):
+        """Status and answer; nobody stops in between, since what was sent may have been done."""
+        deadline = time.monotonic() + CALM_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(Gone):
+                status, answer = self.controller.ask(method, path, body, headers)
+                if status not in (500, 503):
+                    return status, answer
+            self.unanswered += 1
+            time.sleep(self.dice.uniform(0.01, 0.1))
+        self.faults.add(f"{method} {path} got no answer in {CALM_SECONDS} s")
+        return 0, {}
+
+    def submit(self, key):
+        body = run_file(f"c{self.number}", steps=1)
+        status, answer = self.until_answered("POST", "/runs", body, {"Idempotency-Key": key})
+        if status not in (200, 201):
+            self.faults.add(f"{key}: {status}: {answer}")
+            return
+        known = self.told.setdefault(key, answer["id"])
+        if known != answer["id"]:
+            self.faults.add(f"{key} is run {known}, and later {answer['id']}")
+
+    def run(self):
+        for number in range(10**6):
+            if self.stop.is_set():
+                return
+            self.submit(f"key-{self.number}-{number}")
+            if self.told and self.dice.random() < 0.15:
+                self.submit(self.dice.choice(list(self.told)))
+            if self.told and self.dice.random() < 0.15:
+                run = self.dice.choice(list(self.told.values()))
+                status, answer = self.until_answered("POST", f"/runs/{run}/cancel")
+                if status == 202:
+                    self.cancelled.add(run)
+                elif status != 200:
+                    self.faults.add(f"cancelling {run}: {status}: {answer}")
+            time.sleep(self.dice.uniform(0, 2 * BETWEEN_SUBMISSIONS))
+
+
+def listed(controller):
+    """All runs by id, and how often each is listed."""
+    runs, counts, before = {}, collections.Counter(), ""
+    while True:
+        status, answer = controller.ask("GET", f"/runs?limit=500{before}")
+        assert status == 200, answer
+        for run in answer["runs"]:
+            runs[run["id"]] = run
+            counts[run["id"]] += 1
+        if not answer["next"]:
+            return runs, counts
+        before = f"&before={answer['next']}"
+
+
+def keys_in_directories(directory):
+    """Which runs bear each key."""
+    found = collections.defaultdict(list)
+    for path in directory.glob("*/submission.json"):
+        if ".tmp-" not in path.parent.name:
+            found[json.loads(path.read_text())["idempotency_key"]].append(path.parent.name)
+    return found
+
+
+def compare(controller, clients, faults, when):
+    told = {key: run for client in clients for key, run in client.told.items()}
+    runs, counts = listed(controller)
+    for key, run in told.items():
+        if counts[run] != 1:
+            faults.add(f"{when}: {run} of {key} was acknowledged, and is listed {counts[run]} times")
+    if strangers := set(runs) - set(told.values()):
+        faults.add(f"{when}: nobody was told of {sorted(strangers)[:5]}")
+    for key, directories in keys_in_directories(controller.data / "runs").items():
+        if directories != [told.get(key)]:
+            faults.add(f"{when}: {key} is run {told.get(key)}, and in {directories}")
+    for run in set().union(*(client.cancelled for client in clients)):
+        if run in runs and runs[run]["state"] not in OVER:
+            faults.add(f"{when}: {run} was cancelled, and is {runs[run]['state']}")
+    return len(told)
+
+
+def wait_for(what, condition, faults):
+    deadline = time.monotonic() + CALM_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            return faults.add(f"{what}: not within {CALM_SECONDS} s")
+        time.sleep(0.2)
+    return None
+
+
+def cancelled_are_over(controller, clients):
+    runs, _ = listed(controller)
+    return all(runs[run]["state"] in OVER for client in clients for run in client.cancelled if run in runs)
+
+
+def refuse_a_second_one(controller, work, faults):
+    """On the same store, and on the same runs directory."""
+    for what, places in {"store": ["--data", controller.data],
+                         "runs directory": ["--data", work / "other", "--runs", controller.data / "runs"]}.items():
+        done = subprocess.run([REGATTA, "serve", "--allow-privileged", "--port", "0", "--scheduler", "local", "--trainer",
+                               controller.command[controller.command.index("--trainer") + 1], *places],
+                              capture_output=True, text=True, timeout=120, env=controller.environment)
+        if done.returncode == 0 or f"process {controller.process.pid} " not in done.stderr:
+            faults.add(f"a second controller on the same {what} ends with {done.returncode}: {done.stderr[-500:]}")
+
+
+def regatta(controller, *arguments):
+    return subprocess.run([REGATTA, *map(str, arguments)], capture_output=True, text=True, timeout=120,
+                          env=controller.environment)
+
+
+def restore(controller, backup, faults):
+    """Of half time: whatever came after it is in the run directories."""
+    words = ["restore", backup, "--data", controller.data, "--runs", controller.data / "runs"]
+    done = regatta(controller, *words)
+    if done.returncode == 0 or f"process {controller.process.pid} " not in done.stderr:
+        faults.add(f"a restore beside the controller ends with {done.returncode}: {done.stderr}")
+    controller.kill()
+    done = regatta(controller, *words)
+    if done.returncode != 0:
+        faults.add(f"the restore ends with {done.returncode}: {done.stderr}")
+    print(done.stdout, end="", flush=True)
+    controller.start()
+    wait_for("the runs directory is read", controller.is_adopted, faults)
+
+
+def attack(options, controller, backup, faults):
+    dice, stop = random.Random(options.seed), threading.Event()
+    clients = [Client(number, controller, dice.random(), stop) for number in range(options.clients)]
+    for client in clients:
+        client.start()
+    for number in range(options.kills):
+        if number == options.kills // 2:
+            done = regatta(controller, "backup", backup, "--data", controller.data)
+            if done.returncode != 0:
+                faults.add(f"the backup ends with {done.returncode}: {done.stderr}")
+        time.sleep(dice.uniform(0, 0.3) if dice.random() < 0.3 else dice.uniform(0.2, 1.5))
+        controller.kill()
+        controller.start()
+    time.sleep(0.5)
+    stop.set()
+    for client in clients:
+        client.join(2 * CALM_SECONDS)
+        if client.is_alive():
+            faults.add(f"client {client.number} still waits")
+    wait_for("the runs directory is read", controller.is_adopted, faults)
+    wait_for("what was cancelled is over", lambda: cancelled_are_over(controller, clients), faults)
+    return clients
+
+
+def test(options, work, faults):
+    # Of this work directory, so that its processes are told from those of another test beside it.
+    trainer = work / "trainer"
+    trainer.symlink_to(HERE / "chaos_trainer.py")
+    controller = Controller("serve", work / "data", work, [
+        str(REGATTA), "serve", "--trainer", str(trainer), "--scheduler", "local", "--parallel", "2"], os.environ["PATH"], faults)
+    try:
+        clients = attack(options, controller, work / "backup.sqlite", faults)
+        count = compare(controller, clients, faults, "after the kills")
+        refuse_a_second_one(controller, work, faults)
+        restore(controller, work / "backup.sqlite", faults)
+        compare(controller, clients, faults, "with a backup of half time")
+        controller.kill()
+        for path in controller.data.glob("store.sqlite*"):
+            path.unlink()
+        controller.start()
+        wait_for("the runs directory is read", controller.is_adopted, faults)
+        compare(controller, clients, faults, "with a new store")
+        print(f"{count} runs acknowledged, {sum(len(client.cancelled) for client in clients)} cancelled, "
+              f"{sum(client.unanswered for client in clients)} requests repeated, {options.kills} kills", flush=True)
+        if count < 2 * options.kills:
+            faults.add(f"only {count} runs were acknowledged: that was no load")
+    finally:
+        controller.process.kill()
+        controller.process.wait()
+        for pid, _ in surroundings.processes_with(str(work)):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    percent = int(os.environ.get("REGATTA_REPETITIONS", "10"))
+    parser.add_argument("--kills", type=int, default=max(5, 50 * percent // 100))
+    parser.add_argument("--clients", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("REGATTA_SEED", time.time_ns() % 10**6)))
+    options = parser.parse_args()
+    work = pathlib.Path(tempfile.mkdtemp(prefix="regatta-acknowledged-", dir=work_place()))
+    faults = Faults()
+    print(f"--kills {options.kills} --seed {options.seed}", flush=True)
+    try:
+        test(options, work, faults)
+    finally:
+        if faults.texts:
+            for path in work.glob("*.log"):
+                print(f"--- {path.name}\n{path.read_text(errors='replace')[-4000:]}")
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"acknowledged: {len(faults.texts)} faults", flush=True)
+    sys.exit(1 if faults.texts else 0)
+
+
+if __name__ == "__main__":
+    main()
