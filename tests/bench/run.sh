@@ -53,6 +53,8 @@ echo "topology of 1,024 nodes"
 build/release/tests/bench/topology_bench >"$out/topology.json"
 echo "requests beside 100,000 runs"
 build/release/tests/bench/store_bench >"$out/store.json"
+echo "api: load on a real controller with 100,000 runs, 1,000 of them running, and 10,000 nodes"
+build/release/tests/bench/api_bench >"$out/api.json"
 echo "simulate --study mlperf"
 build/release/orchestrator/regatta simulate --study mlperf -o json >"$out/simulate-mlperf.json"
 if [ -d ../shared/topologies/nccl-tests ]; then

@@ -1,0 +1,516 @@
+// The API under load, over HTTP and through the real `regatta serve`: a store of 100,000 runs of
+// history, 1,000 running runs whose journals grow by 1,000 records of 10 series a second, 10,000
+// nodes of a Slurm whose commands are scripts. The load comes from this process, on the same
+// machine, so both share its cores.
+//   api_bench [--all] [--seconds N] [--runs N] [--running N] [--nodes N] [--directory DIR]
+// JSON on stdout. --all: 30 s of each load instead of 5, and 5 minutes of ingest instead of 20 s.
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "tests/bench/load.h"
+#include "tests/orchestrator/store/filled_store.h"
+#include "trainer/contract/journal.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/contract/run_directory.h"
+
+namespace regatta::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kSeriesOfARecord = 10;
+constexpr int kLongRunSteps = 1'000'000;
+constexpr int kViewers = 200;
+constexpr double kStartSeconds = 120;  // after which nothing comes any more
+
+struct Sizes {
+  int runs = 100'000, running = 1000, nodes = 10'000;
+  double seconds = 5, ingest_seconds = 20, burst_seconds = 10;
+  base::Path directory = std::filesystem::temp_directory_path();
+};
+
+double since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void write(const base::Path& path, const std::string& text) {
+  std::ofstream(path, std::ios::trunc) << text;
+}
+
+// Slurm, as far as a controller looks that has no jobs.
+void make_slurm(const base::Path& place, int nodes) {
+  std::filesystem::create_directories(place);
+  {
+    std::ofstream list(place / "nodes.txt");
+    for (int i = 0; i < nodes; ++i) {
+      list << "NodeName=node" << i << " Arch=x86_64 CoresPerSocket=32 CPUAlloc=" << i % 65
+           << " CPUTot=64 Gres=gpu:h100:8 State=" << (i % 50 == 0 ? "IDLE+DRAIN" : "MIXED")
+           << " RealMemory=1000000 AllocMem=64000 FreeMem=32000 Sockets=2 Partitions=main"
+           << (i % 50 == 0 ? " Reason=\"fan\"" : "") << "\n";
+    }
+  }
+  write(place / "config.txt",
+        "ClusterName = bench\nSLURM_VERSION = 24.11.5\nMinJobAge = 300 sec\nJobRequeue = 1\n"
+        "AccountingStorageType = accounting_storage/slurmdbd\n");
+  for (const char* const program : {"sbatch", "squeue", "scancel", "sacct", "scontrol", "sinfo"}) {
+    write(place / program,
+          "#!/bin/sh\ncase \"$*\" in\n*--version*) echo slurm 24.11.5 ;;\n"
+          "*'show config'*) cat " +
+              (place / "config.txt").string() + " ;;\n*'show node'*) cat " +
+              (place / "nodes.txt").string() + " ;;\nesac\n");
+    ::chmod((place / program).c_str(), 0700);
+  }
+}
+
+// The journals of runs that are trained elsewhere, and what grows them.
+class Journals {
+ public:
+  Journals(const base::Path& runs, int count) : journals_(static_cast<std::size_t>(count)) {
+    const std::string config = trainer::contract::to_json(trainer::contract::parse_run_config(
+        "{name: bench, steps: 1000000, data: {path: /nowhere}}", "run.yaml"));
+    for (std::size_t i = 0; i < journals_.size(); ++i) {
+      Journal& journal = journals_[i];
+      journal.run = "live-" + std::to_string(i);
+      auto directory = trainer::contract::RunDirectory::create(base::posix_file_system(),
+                                                               runs / journal.run, config);
+      const auto attempt = directory.create_attempt();
+      trainer::contract::StartRecord start;
+      start.attempt = attempt.number;
+      start.execution = attempt.execution;
+      start.process = 1;
+      start.host = "elsewhere";
+      start.steps = 1'000'000;
+      start.batch_size = 1;
+      start.ranks = 2;
+      start.metric = "mlm_accuracy";
+      journal.out.open(directory.journal_path(attempt), std::ios::app);
+      append(&journal, start);
+    }
+  }
+
+  [[nodiscard]] const std::string& run(int number) const {
+    return journals_[static_cast<std::size_t>(number) % journals_.size()].run;
+  }
+  // So many records a second, all journals in turn, until told to stop.
+  void grow(double records_per_second, const std::stop_token& stop) {
+    const auto begin = Clock::now();
+    std::int64_t written = 0;
+    while (!stop.stop_requested()) {
+      const auto due = static_cast<std::int64_t>(since(begin) * records_per_second);
+      for (; written < due; ++written) {
+        add_step(&journals_[next_]);
+        next_ = (next_ + 1) % journals_.size();
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  [[nodiscard]] std::int64_t records() const { return records_; }
+
+ private:
+  struct Journal {
+    std::string run;
+    std::ofstream out;
+    std::int64_t sequence = 0, step = 0;
+  };
+
+  template <typename Body>
+  void append(Journal* journal, const Body& body) {
+    trainer::contract::JournalRecord record;
+    record.sequence = journal->sequence++;
+    record.seconds = since(begin_);
+    record.utc_seconds = base::system_clock().utc_seconds();
+    record.body = body;
+    journal->out << trainer::contract::to_line(record) << std::flush;
+  }
+  void add_step(Journal* journal) {
+    trainer::contract::StepRecord step;
+    step.step = ++journal->step;
+    step.loss = step.mlm_loss = 6.0 - 1e-6 * static_cast<double>(step.step);
+    step.samples = 8;
+    step.tokens = 800;
+    step.seconds = 0.5;
+    step.exposed_seconds = 0.05;
+    step.imbalance = 1.25;
+    step.moved_bytes = 1000;
+    step.noise_scale = 600;
+    step.efficiency = 0.75;
+    step.goodput = 12;
+    step.mfu = 0.25;
+    step.utilisation = 0.875;
+    append(journal, step);
+    ++records_;
+  }
+
+  Clock::time_point begin_ = Clock::now();
+  std::vector<Journal> journals_;
+  std::size_t next_ = 0;
+  std::atomic<std::int64_t> records_ = 0;
+};
+
+// `regatta serve`.
+class Served {
+ public:
+  Served(const base::Path& work, const base::Path& data, const base::Path& runs)
+      : log_(work / "serve.log"), data_(data) {
+    base::Command command;
+    command.arguments = {REGATTA_BINARY_DIR "/orchestrator/regatta",
+                         "serve",
+                         "--allow-privileged",
+                         "--port",
+                         "0",
+                         "--scheduler",
+                         "slurm_cli",
+                         "--data",
+                         data.string(),
+                         "--runs",
+                         runs.string(),
+                         "--trainer",
+                         (work / "trainer").string()};
+    command.environment["PATH"] = (work / "bin").string() + ":/usr/bin:/bin";
+    command.output_path = log_;
+    std::filesystem::remove(log_);
+    begin_ = Clock::now();
+    process_ = base::spawn(command);
+    wait_for_url();
+    place_.token = base::posix_file_system().read(data / "token", 100).substr(0, 64);
+    while (bench::ask(place_, {"GET", "/runs"}).status != 200) pause("no answer");
+    first_answer_ = since(begin_);
+  }
+  ~Served() {
+    ::kill(process_, SIGTERM);
+    (void)base::wait_exit(process_);
+  }
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+
+  [[nodiscard]] const Place& place() const { return place_; }
+  [[nodiscard]] double first_answer_seconds() const { return first_answer_; }
+  Json get(const std::string& target) const {
+    const HttpAnswer answer = bench::ask(place_, {"GET", target});
+    base::check(answer.status == 200, "the controller answers " + target + ": " + answer.body);
+    return Json::parse(answer.body);
+  }
+  void wait_until_adopted() {
+    while (!get("/version")["adoption"]["done"].get<bool>()) pause("not adopted");
+  }
+  // VmRSS and VmHWM, megabytes.
+  [[nodiscard]] double memory(const std::string& what) const {
+    std::ifstream status("/proc/" + std::to_string(process_) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind(what + ":", 0) == 0) return std::stod(line.substr(what.size() + 1)) / 1000;
+    }
+    return 0;
+  }
+  // Processor time so far.
+  [[nodiscard]] double processor_seconds() const {
+    const std::string text =
+        base::posix_file_system().read("/proc/" + std::to_string(process_) + "/stat", 4096);
+    const auto words = base::split(text.substr(text.rfind(')') + 2), ' ');
+    const auto ticks = std::stod(words[11]) + std::stod(words[12]);
+    return ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  }
+
+ private:
+  void pause(const std::string& what) const {
+    if (since(begin_) > kStartSeconds) {
+      throw base::Error(base::Code::Operator,
+                        what + ": " + base::read_tail(base::posix_file_system(), log_, 2000));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  void wait_for_url() {
+    while (place_.port == 0) {
+      std::ifstream log(log_);
+      for (std::string line; std::getline(log, line);) {
+        if (line.rfind("http://127.0.0.1:", 0) != 0) continue;
+        place_.port = static_cast<int>(base::parse_integer(line.substr(17)).value_or(0));
+      }
+      if (place_.port == 0) pause("not started");
+    }
+  }
+
+  base::Path log_, data_;
+  Clock::time_point begin_;
+  pid_t process_ = 0;
+  Place place_;
+  double first_answer_ = 0;
+};
+
+Json figures(const Latencies& latencies, double per_second, double limit_ms) {
+  Json json{{"per_second", per_second},           {"requests", latencies.seconds.size()},
+            {"failed", latencies.failed},         {"median_ms", 1e3 * latencies.at(0.5)},
+            {"p99_ms", 1e3 * latencies.at(0.99)}, {"longest_ms", 1e3 * latencies.at(1)},
+            {"to_reach_p99_ms", limit_ms}};
+  if (latencies.failed > 0) json["first_failure"] = latencies.failure;
+  return json;
+}
+
+// Each filter and each order that the list offers.
+const std::vector<std::string> kLists = {
+    "/runs",
+    "/runs?state=failed",
+    "/runs?state=failed,running,queued",
+    "/runs?state=succeeded",
+    "/runs?name=run07",
+    "/runs?since=2023-11-14T22:20:00Z&until=2023-11-14T23:20:00Z",
+    "/runs?archived=all",
+    "/runs?archived=true",
+    "/runs?sort=name&order=ascending",
+    "/runs?sort=ended",
+    "/runs?sort=ended&state=failed",
+    "/runs?sort=time_to_accuracy&order=ascending",
+    "/runs?order=ascending",
+    "/runs?total=true",
+    "/runs?limit=20&state=cancelled&total=true"};
+
+// Runs of the history by their numbers, as filled_store.cc names them.
+std::string old_run(int number) {
+  std::array<char, 32> id{};
+  std::snprintf(id.data(), id.size(), "run%02d-%06x", number % 50,
+                static_cast<unsigned>((static_cast<std::int64_t>(number) * 10368889) & 16777215));
+  return id.data();
+}
+
+Call submission(int number, const std::string& after) {
+  return {"POST", "/runs?after=" + after,
+          "{\"name\": \"new\", \"steps\": 10, \"data\": {\"path\": \"/nowhere\"}, \"slurm\": "
+          "{\"nodes\": 1, \"ranks_per_node\": 1, \"time_limit\": 10}}",
+          "Idempotency-Key: bench-" + std::to_string(number) + "-" + after + "\r\n"};
+}
+
+class Bench {
+ public:
+  explicit Bench(const Sizes& sizes)
+      : sizes_(sizes),
+        work_(sizes.directory / ("regatta-api-bench-" + base::random_hex(4))),
+        data_(work_ / "data"),
+        runs_(work_ / "runs") {
+    std::filesystem::create_directories(runs_);
+    std::filesystem::permissions(work_, std::filesystem::perms::owner_all);
+    make_slurm(work_ / "bin", sizes.nodes);
+    write(work_ / "trainer", "#!/bin/sh\nexit 1\n");
+    ::chmod((work_ / "trainer").c_str(), 0700);
+    tests::fill_store(data_, {sizes.runs, 0, kLongRunSteps});
+    journals_ = std::make_unique<Journals>(runs_, sizes.running);
+  }
+  ~Bench() { std::filesystem::remove_all(work_); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  Json measure() {
+    Json json{{"benchmark", "api"},
+              {"cores", std::thread::hardware_concurrency()},
+              {"load", "from a process on the same machine"},
+              {"runs", sizes_.runs},
+              {"running", sizes_.running},
+              {"nodes", sizes_.nodes},
+              {"seconds_of_each_load", sizes_.seconds}};
+    {
+      Served first(work_, data_, runs_);
+      first.wait_until_adopted();
+    }
+    json["cold_start_seconds"] = cold_starts();
+    serve_ = std::make_unique<Served>(work_, data_, runs_);
+    serve_->wait_until_adopted();
+    {
+      // As in a cluster at work: everything beside 1,000 growing journals.
+      std::jthread growing(
+          [this](const std::stop_token& stop) { journals_->grow(sizes_.running, stop); });
+      requests(&json);
+    }
+    json["ingest"] = ingest(10'000, sizes_.ingest_seconds);
+    json["ingest_burst"] = ingest(50'000, sizes_.burst_seconds);
+    json["resident_megabytes"] = {
+        {"now", serve_->memory("VmRSS")}, {"peak", serve_->memory("VmHWM")}, {"to_reach", 512}};
+    json["health"] = serve_->get("/health")["status"];
+    return json;
+  }
+
+ private:
+  Json cold_starts() {
+    Json seconds = Json::array();
+    for (int i = 0; i < 3; ++i) {
+      seconds.push_back(Served(work_, data_, runs_).first_answer_seconds());
+    }
+    return {{"of_three", seconds}, {"to_reach", 2}};
+  }
+
+  // With what it costs the controller, all of its work in that time: figures that other programs of
+  // the machine change little.
+  Json load(double per_second, double limit_ms, const std::function<Call(int)>& call) {
+    const double processor = serve_->processor_seconds();
+    const auto begin = Clock::now();
+    Json json = figures(put_load(serve_->place(), {per_second, sizes_.seconds}, call), per_second,
+                        limit_ms);
+    json["processors"] = (serve_->processor_seconds() - processor) / since(begin);
+    json["resident_megabytes"] = serve_->memory("VmRSS");
+    return json;
+  }
+
+  void requests(Json* json) {
+    (*json)["nothing_but_journals"] = load(1, 0, [](int) { return Call{"GET", "/version"}; });
+    (*json)["list"] = load(200, 50, [](int i) {
+      return Call{"GET", kLists[static_cast<std::size_t>(i) % kLists.size()]};
+    });
+    for (const std::string& list : kLists) {
+      const Latencies one =
+          put_load(serve_->place(), {50, std::min(sizes_.seconds, 4.0)}, [&](int) {
+            return Call{"GET", list};
+          });
+      (*json)["list_alone"][list] = {{"median_ms", 1e3 * one.at(0.5)},
+                                     {"p99_ms", 1e3 * one.at(0.99)}};
+    }
+    (*json)["text_search"] = load(10, 300, [](int i) {
+      return Call{"GET", i % 2 == 0 ? "/runs?text=no-such-text&total=true" : "/runs?text=7f"};
+    });
+    (*json)["object"] = load(100, 20, [&](int i) {
+      return Call{"GET", "/runs/" + old_run(1 + i * 97 % sizes_.runs)};
+    });
+    (*json)["chart"] = load(20, 50, [&](int i) {
+      const std::string run = i % 4 == 0 ? old_run(1) : journals_->run(i * 7);
+      return Call{"GET", "/runs/" + run + "/metrics"};
+    });
+    (*json)["submit"] = load(20, 50, [&](int i) { return submission(i, journals_->run(0)); });
+    (*json)["viewers"] = viewers();
+    (*json)["nodes_list"] = load(2, 0, [](int) { return Call{"GET", "/nodes"}; });
+    (*json)["nodes_list"]["answered"] = serve_->get("/nodes")["nodes"].size();
+  }
+
+  // Each asks for the list and for one run, once in two seconds as an open page does, and two
+  // submit a second.
+  Json viewers() {
+    Latencies views, submissions;
+    {
+      const std::jthread viewing([&] {
+        views = put_load(serve_->place(), {kViewers, sizes_.seconds, kViewers}, [&](int i) {
+          return i % 2 == 0 ? Call{"GET", "/runs?limit=50", "", "Accept-Encoding: gzip\r\n"}
+                            : Call{"GET", "/runs/" + journals_->run(i)};
+        });
+      });
+      submissions = put_load(serve_->place(), {2, sizes_.seconds},
+                             [&](int i) { return submission(i, journals_->run(1)); });
+    }
+    return {{"viewers", kViewers},
+            {"views", figures(views, kViewers, 0)},
+            {"submissions_meanwhile", figures(submissions, 2, 0)}};
+  }
+
+  // Records that the store has, by the newest step of each run.
+  std::int64_t stored() {
+    std::int64_t steps = 0;
+    const Json answer = serve_->get("/runs?name=bench&limit=1000");
+    for (const Json& run : answer["runs"]) steps += run["step"].get<std::int64_t>();
+    return steps;
+  }
+
+  Json ingest(double points_per_second, double seconds) {
+    const double records_per_second = points_per_second / kSeriesOfARecord;
+    const std::int64_t before = journals_->records();
+    const double processor = serve_->processor_seconds();
+    std::int64_t most_behind = 0;
+    const auto begin = Clock::now();
+    {
+      std::jthread growing(
+          [&](const std::stop_token& stop) { journals_->grow(records_per_second, stop); });
+      while (since(begin) < seconds) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        const std::int64_t written = journals_->records();
+        most_behind = std::max(most_behind, written - stored());
+      }
+    }
+    const std::int64_t written = journals_->records() - before;
+    const double growing_seconds = since(begin);
+    const auto end = Clock::now();
+    while (stored() < journals_->records() && since(end) < kStartSeconds) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    return {
+        {"points_per_second", static_cast<double>(written) * kSeriesOfARecord / growing_seconds},
+        {"to_reach_points_per_second", points_per_second},
+        {"points_of_a_record", kSeriesOfARecord},
+        {"seconds", growing_seconds},
+        {"records", written},
+        {"all_stored", stored() == journals_->records()},
+        {"all_stored_after_seconds", since(end)},
+        {"most_seconds_behind", static_cast<double>(most_behind) / records_per_second},
+        {"processors", (serve_->processor_seconds() - processor) / since(begin)}};
+  }
+
+  Sizes sizes_;
+  base::Path work_, data_, runs_;
+  std::unique_ptr<Journals> journals_;
+  std::unique_ptr<Served> serve_;
+};
+
+Sizes parse(int count, char** words) {
+  Sizes sizes;
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    if (word == "--all") {
+      sizes.seconds = 30;
+      sizes.ingest_seconds = 300;
+      continue;
+    }
+    if (i + 1 == count) throw base::Error(base::Code::User, word + " needs a value");
+    const std::string value = words[++i];
+    const auto number = static_cast<int>(base::parse_integer(value).value_or(0));
+    if (word == "--directory") {
+      sizes.directory = value;
+    } else if (number <= 0) {
+      throw base::Error(base::Code::User, word + " is '" + value + "'; give a number above 0");
+    } else if (word == "--seconds") {
+      sizes.seconds = sizes.ingest_seconds = sizes.burst_seconds = number;
+    } else if (word == "--runs") {
+      sizes.runs = number;
+    } else if (word == "--running") {
+      sizes.running = number;
+    } else if (word == "--nodes") {
+      sizes.nodes = number;
+    } else {
+      throw base::Error(base::Code::User, "unknown option " + word);
+    }
+  }
+  return sizes;
+}
+
+// A journal is a descriptor.
+void allow_descriptors() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+}  // namespace regatta::bench
+
+int main(int count, char** words) {
+  try {
+    regatta::bench::allow_descriptors();
+    regatta::bench::Bench bench(regatta::bench::parse(count, words));
+    std::printf("%s\n", bench.measure().dump(2).c_str());
+    std::fflush(stdout);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "api_bench: %s\n", error.what());
+    return 1;
+  }
+}

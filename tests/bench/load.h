@@ -1,0 +1,47 @@
+// Requests at a rate, from threads of this process, over TCP: one connection each, as the server
+// has it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace regatta::bench {
+
+struct HttpAnswer {
+  int status = 0;  // 0: no whole answer
+  std::string body;
+};
+
+// Where a server listens, and what lets a client in.
+struct Place {
+  int port = 0;
+  std::string token;
+};
+
+struct Call {
+  std::string method = "GET";
+  std::string target;  // below /api/v1
+  std::string body{};
+  std::string headers{};  // more of them, each with its line break
+};
+[[nodiscard]] HttpAnswer ask(const Place& place, const Call& call);
+
+struct Load {
+  double per_second = 1;
+  double seconds = 5;
+  int most_at_once = 64;  // threads
+};
+struct Latencies {
+  std::vector<double> seconds;  // sorted
+  int failed = 0;               // answers of another status than 200, 201 and 304
+  std::string failure;          // the first of them
+
+  [[nodiscard]] double at(double share) const;
+};
+// Asks call(0), call(1), … at even distances of time, whether or not earlier ones are answered: a
+// latency counts from the moment that its request was due.
+[[nodiscard]] Latencies put_load(const Place& place, const Load& load,
+                                 const std::function<Call(int number)>& call);
+
+}  // namespace regatta::bench
