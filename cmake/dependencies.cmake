@@ -11,6 +11,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(pugixml REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
 # The pkg-config flags carry the feature macros that the library was compiled with; without them the
 # class layout differs and programs crash.
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)

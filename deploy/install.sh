@@ -9,7 +9,7 @@ set -eu
 packages=(g++ cmake ninja-build ccache pkg-config python3 libopenmpi-dev openmpi-bin
   libcurl4-openssl-dev libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libgtest-dev libgmock-dev
   libsqlite3-dev libdnnl-dev libcli11-dev libyaml-cpp-dev libpugixml-dev libxxhash-dev libzstd-dev
-  libsnappy-dev zlib1g-dev perl-doc)
+  libsnappy-dev libre2-dev zlib1g-dev perl-doc)
 tested=(chromium elfutils python3-jsonschema zsh fish groff-base libboost-context-dev git clang-format-14 clang-tidy-14 shellcheck)
 what=${1:-run}
 case "$what" in

@@ -22,6 +22,7 @@ HEAVY = {
     "yaml-cpp/": ["base/document.cc"],
     "pugixml": ["topology/graph/xml.cc"],
     "CLI/": ["orchestrator/", "trainer/"],
+    "re2/": ["orchestrator/control/log_search.cc"],
     "httplib.h": ["orchestrator/api/exchange.cc"],
     "sqlite3.h": ["orchestrator/", "tests/orchestrator/"],
     "curl/": ["orchestrator/", "tests/orchestrator/"],

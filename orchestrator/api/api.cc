@@ -37,24 +37,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kBase = "/api/v1/";
 constexpr int kMostStepRows = 2000;
-constexpr std::uint64_t kMostLogBytes = 256 * 1024;
 constexpr double kReadSeconds = 3;  // then 503: the run's file system does not answer
-
-// Whole UTF-8 sequences only, so that a character cut by the limit comes with the next call. Bytes
-// that are not UTF-8 at all are passed on (and replaced in the JSON).
-std::size_t whole_characters(const std::string& text) {
-  std::size_t end = text.size();
-  for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if (byte < 0x80) break;
-    if (byte >= 0xC0) {
-      const std::size_t wanted = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
-      if (wanted > back) end = text.size() - back;
-      break;
-    }
-  }
-  return end;
-}
 
 }  // namespace
 
@@ -352,37 +335,14 @@ Response Api::time_to_accuracy(const Call& call) {
                                clock_.utc_seconds());
 }
 
-Response Api::logs(const Call& call) {
-  const std::int64_t offset = call.integer("offset");
-  base::Path directory;
-  std::vector<runs::Launch> launches;
-  {
-    store::Snapshot store = controller_.store().snapshot();
-    const runs::Run run = control::find_run(store, call.names.at(0));
-    directory = run.directory;
-    launches = store.launches(run.number);
-  }
-  struct Read {
-    std::string text;
-    std::size_t logs = 0;
-  };
-  Read read = files::call_if(
-      shared_, directory, kReadSeconds, [files = &files_, directory, launches, offset] {
-        const std::vector<base::Path> logs = runs::launch_logs(*files, directory, launches);
-        Read found{"", logs.size()};
-        if (logs.empty()) return found;
-        try {
-          found.text =
-              files->read_at(logs.back(), static_cast<std::uint64_t>(offset), kMostLogBytes);
-        } catch (const base::Error& error) {
-          if (error.code() != base::Code::NotFound) throw;
-        }
-        return found;
-      });
-  read.text.resize(whole_characters(read.text));
-  return json_response(200, {{"text", read.text},
-                             {"next", offset + static_cast<std::int64_t>(read.text.size())},
-                             {"launch", read.logs}});
+LogPlace Api::logs_of(const Call& call) {
+  store::Snapshot store = controller_.store().snapshot();
+  const runs::Run run = control::find_run(store, call.names.at(0));
+  return {&files_, shared_, &clock_, run.directory, store.launches(run.number)};
 }
+
+Response Api::logs(const Call& call) { return log_part(call, logs_of(call)); }
+Response Api::list_log_files(const Call& call) { return log_files(call, logs_of(call)); }
+Response Api::search_log(const Call& call) { return log_search(call, logs_of(call)); }
 
 }  // namespace regatta::orchestrator::api

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "orchestrator/api/checkpoint_api.h"
 #include "orchestrator/api/http.h"
+#include "orchestrator/api/log_api.h"
 #include "orchestrator/api/routes.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/slurm/node_table.h"
@@ -70,6 +71,8 @@ class Api {
   [[nodiscard]] Response history(const Call& call);
   [[nodiscard]] Response time_to_accuracy(const Call& call);
   [[nodiscard]] Response logs(const Call& call);
+  [[nodiscard]] Response list_log_files(const Call& call);
+  [[nodiscard]] Response search_log(const Call& call);
   [[nodiscard]] Response explain(const Call& call);
   [[nodiscard]] Response plan(const Call& call);
   [[nodiscard]] Response checkpoints(const Call& call);
@@ -90,6 +93,7 @@ class Api {
   [[nodiscard]] runs::Run find(const Call& call);
   [[nodiscard]] Response told(const Call& call, Response response, const char* kind);
   [[nodiscard]] Response show_reference(const std::string& name);
+  [[nodiscard]] LogPlace logs_of(const Call& call);
   enum class Secrets { Hidden, Shown };
   [[nodiscard]] Response answer_with(const std::string& run, Secrets secrets);
   [[nodiscard]] std::optional<runs::Contact> contact_of(

@@ -87,8 +87,28 @@ constexpr Parameter kThresholdsQuery[] = {
     {"thresholds", Kind::Text,
      "values of the metric, with commas between them: when each was reached first"},
 };
+constexpr Parameter kLogFile = {"file", Kind::Text, "a log, by its name in logs/files"};
+constexpr Parameter kLogAttempt = {
+    "attempt", Kind::Integer, "the newest log of this attempt", "", "", 1, 1000000};
+constexpr Parameter kLogRank = {"rank", Kind::Integer, "the newest log of this rank alone", "", "",
+                                0,      1000000};
 constexpr Parameter kLogQuery[] = {
+    kLogFile,
+    kLogAttempt,
+    kLogRank,
     {"offset", Kind::Integer, "the `next` of an answer: from there on", "0", "", 0, kMostCursor},
+    {"limit", Kind::Integer, "at most so many bytes of the file", "262144", "", 4, 262144},
+    {"tail", Kind::Integer, "instead of an offset: the last so many lines", "", "", 1, 100000},
+};
+constexpr Parameter kLogSearchQuery[] = {
+    {"grep", Kind::Text, "a regular expression (RE2) for a line; needed"},
+    {"ignore_case", Kind::Flag, "whatever the case of letters", "false"},
+    {"context", Kind::Integer, "so many lines before and after a match, too", "0", "", 0, 20},
+    kLogFile,
+    kLogAttempt,
+    kLogRank,
+    {"limit", Kind::Integer, "at most so many matches", "100", "", 1, 1000},
+    {"from", Kind::Text, "the `next` of an answer: the search goes on there"},
 };
 
 constexpr RouteAnswer kVersionAnswers[] = {{200, "Version"}};
@@ -113,6 +133,8 @@ constexpr RouteAnswer kMetricsAnswers[] = {{200, "Metrics"}};
 constexpr RouteAnswer kHistoryAnswers[] = {{200, "History"}};
 constexpr RouteAnswer kAccuracyAnswers[] = {{200, "TimeToAccuracy"}};
 constexpr RouteAnswer kLogAnswers[] = {{200, "Log"}};
+constexpr RouteAnswer kLogFilesAnswers[] = {{200, "LogFiles"}};
+constexpr RouteAnswer kLogSearchAnswers[] = {{200, "LogSearch"}};
 constexpr RouteAnswer kExplainAnswers[] = {{200, "Explanation"}};
 constexpr RouteAnswer kPlanAnswers[] = {{200, "Plan"}};
 constexpr RouteAnswer kCheckpointsAnswers[] = {{200, "CheckpointList"}};
@@ -201,7 +223,10 @@ std::vector<Route> Api::run_routes() {
       {"GET", "runs/{id}/time_to_accuracy",
        "what was reached when, what is predicted, and where the time went", &Api::time_to_accuracy,
        kAccuracyAnswers, kThresholdsQuery},
-      {"GET", "runs/{id}/logs", "the newest log of a run", &Api::logs, kLogAnswers, kLogQuery},
+      {"GET", "runs/{id}/logs", "a part of a log", &Api::logs, kLogAnswers, kLogQuery},
+      {"GET", "runs/{id}/logs/files", "the logs of a run", &Api::list_log_files, kLogFilesAnswers},
+      {"GET", "runs/{id}/logs/search", "lines that a regular expression matches", &Api::search_log,
+       kLogSearchAnswers, kLogSearchQuery},
       {"GET", "runs/{id}/explain", "why a run is where it is", &Api::explain, kExplainAnswers},
       {"GET", "runs/{id}/plan", "the plan of a run", &Api::plan, kPlanAnswers},
   };

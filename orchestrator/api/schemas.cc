@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "orchestrator/api/run_list.h"
+#include "orchestrator/control/run_logs.h"
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/runs/reference.h"
 #include "orchestrator/store/row_fields.h"
@@ -275,10 +276,37 @@ void add_series(Json* all) {
                              {"more", flag()},
                              {"oldest", or_null(integer())}});
   (*all)["EventStream"] = text();
-  (*all)["Log"] = object({{"text", text()}, {"next", integer()}, {"launch", integer()}});
   (*all)["Plan"] = any_object();
   (*all)["FileBytes"] = {{"type", "string"}, {"format", "binary"}};
   (*all)["RemovedExport"] = object({{"name", text()}, {"bytes", integer()}});
+}
+
+void add_logs(Json* all) {
+  Json& json = *all;
+  json["Log"] = object({{"text", text()},
+                        {"next", integer()},
+                        {"launch", integer()},
+                        {"file", or_null(text())},
+                        {"offset", integer()},
+                        {"size", integer()},
+                        {"begins_in_line", flag()},
+                        {"ends_in_line", flag()}});
+  json["LogFiles"] = object({{"files", list_of(object({{"name", text()},
+                                                       {"kind", one_of(control::log_kind_names())},
+                                                       {"launch", or_null(integer())},
+                                                       {"attempt", or_null(integer())},
+                                                       {"job", or_null(text())},
+                                                       {"restart", or_null(integer())},
+                                                       {"rank", or_null(integer())},
+                                                       {"bytes", integer()}}))},
+                             {"more", flag()}});
+  json["LogSearch"] = object(
+      {{"file", or_null(text())},
+       {"lines",
+        list_of(object(
+            {{"line", integer()}, {"offset", integer()}, {"match", flag()}, {"text", text()}}))},
+       {"scanned_bytes", integer()},
+       {"next", or_null(text())}});
 }
 
 void add_explanation(Json* all) {
@@ -451,6 +479,7 @@ Json schemas() {
   add_controller(&all);
   add_runs(&all);
   add_series(&all);
+  add_logs(&all);
   add_explanation(&all);
   add_checkpoints(&all);
   add_references(&all);

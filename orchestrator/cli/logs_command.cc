@@ -2,11 +2,15 @@
 #include <cstdint>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/text/log_lines.h"
 #include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
@@ -16,67 +20,213 @@ using Json = nlohmann::ordered_json;
 
 constexpr auto kLogPause = std::chrono::milliseconds(500);
 
-// Line by line, so that line breaks stay and everything else is escaped.
-void print_log(const std::string& text) {
-  std::size_t start = 0;
-  while (start < text.size()) {
-    const std::size_t end = text.find('\n', start);
-    std::cout << base::printable(text.substr(start, end - start));
-    if (end == std::string::npos) break;
-    std::cout << "\n";
-    start = end + 1;
+void print(const std::string& text) { std::cout << text << std::flush; }
+
+std::string table_of(const Json& files) {
+  std::vector<std::vector<std::string>> rows{{"LAUNCH", "ATTEMPT", "RANK", "KIND", "SIZE", "FILE"}};
+  const auto number = [](const Json& value) { return value.is_null() ? "-" : value.dump(); };
+  for (const Json& file : files) {
+    rows.push_back({number(file["launch"]), number(file["attempt"]), number(file["rank"]),
+                    file.value("kind", ""), base::human_bytes(file["bytes"].get<std::uint64_t>()),
+                    file.value("name", "")});
   }
-  std::cout << std::flush;
+  return text::table(rows);
 }
+
+// What training does, told between the lines of a log.
+class Training {
+ public:
+  Training(const Client& client, std::string path, double every_seconds)
+      : client_(client), path_(std::move(path)), every_seconds_(every_seconds) {}
+
+  void show(const Json& run) {
+    const double now = base::system_clock().monotonic_seconds();
+    const bool over = text::is_over(run);
+    const Json state = {run["step"], run["value"], run["checkpoint"], over};
+    if (state == told_) return;
+    told_ = state;
+    const Json metrics = client_.get(path_ + "/metrics?since=" + std::to_string(cursor_));
+    cursor_ = metrics.value("cursor", cursor_);
+    print(text::event_lines(metrics));
+    if (!over && last_ && now - *last_ < every_seconds_) return;
+    const std::string line = text::step_line(run);
+    if (line.empty() || line == line_) return;
+    print(line);
+    line_ = line;
+    last_ = now;
+  }
+
+ private:
+  const Client& client_;
+  std::string path_;
+  double every_seconds_;
+  std::int64_t cursor_ = 0;
+  Json told_;
+  std::optional<double> last_;
+  std::string line_;
+};
+
+// Which log is read. That which was the newest at first stays the one, until it is read to its end.
+struct Reading {
+  std::string choice;  // "&file=…" and the like
+  std::string file{};
+  Json launches{};  // how many there were; null: not known
+  bool in_line = false;
+
+  void pin(const Json& part) {
+    if (!file.empty()) return;
+    file = part["file"].get<std::string>();
+    choice = "&file=" + path_part(file);
+    launches = part["launch"];
+  }
+};
 
 class Logs : public Command {
  public:
   explicit Logs(const Program& program)
       : Command({"logs",
                  Group::Runs,
-                 "print the log of the newest attempt",
-                 {"logs demo", "logs demo -f"}}),
-        client_(ClientOptions::of(program)) {}
+                 "print a log of a run, follow it, or search in it",
+                 {"logs demo", "logs demo -f", "logs demo --tail 20",
+                  "logs demo --grep 'warn|error' -i -C 2", "logs demo --list"}}),
+        client_options_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
     add_run(options, &run_);
-    options.add("-f,--follow", &follow_, "follow until the run ends");
-    add_client_options(options, &client_);
+    options.add("-f,--follow", &follow_,
+                "follow until the run ends, with evaluations, checkpoints and a line of progress");
+    options.add("--every", &every_seconds_, "seconds between two lines of progress").range =
+        NumberRange{0, 86400};
+    options.add("--tail", &tail_, "only the last so many lines");
+    options.add("--grep", &grep_, "only lines that match this regular expression (RE2)");
+    options.add("-C,--context", &context_, "with --grep: so many lines before and after, too");
+    options.add("-i,--ignore-case", &ignore_case_, "with --grep: whatever the case of letters");
+    options.add("--attempt", &attempt_, "the log of this attempt (default: the newest)");
+    options.add("--rank", &rank_, "the log of this rank, if it has one of its own");
+    options.add("--file", &file_, "a log by its name in --list");
+    options.add("--list", &list_, "list the logs that there are");
+    add_client_options(options, &client_options_);
   }
 
   int run() override {
-    const Client client = client_.connect();
-    const std::string path = "/runs/" + path_part(run_);
-    std::int64_t offset = 0;
-    std::int64_t launch = 0;
-    for (;;) {
-      const bool over =
-          text::is_over(client.get(path));  // before the log, so that its end is not missed
-      const Json part = client.get(path + "/logs?offset=" + std::to_string(offset));
-      const std::int64_t newest = part.value("launch", std::int64_t{0});
-      if (launch != 0 && newest != launch && offset > 0) {  // another attempt, another file
-        launch = newest;
-        offset = 0;
-        continue;
-      }
-      launch = newest;
-      const std::string text = part.value("text", "");
-      if (client_.format == Format::Text) {
-        print_log(text);
-      } else if (!text.empty() || !follow_) {
-        print_json_line(part);
-      }
-      offset = part.value("next", offset);
-      if (!text.empty()) continue;
-      if (!follow_ || over) return 0;
-      std::this_thread::sleep_for(kLogPause);
+    if (!grep_.empty() && (follow_ || tail_)) {
+      throw base::Error(base::Code::User, "--grep searches a whole log; leave out -f and --tail");
     }
+    const Client client = client_options_.connect();
+    path_ = "/runs/" + path_part(run_);
+    if (list_) return list(client);
+    if (!grep_.empty()) return search(client);
+    return follow(client);
   }
 
  private:
-  ClientOptions client_;
-  std::string run_;
-  bool follow_ = false;
+  // "&file=…" and the like, of what was chosen.
+  [[nodiscard]] std::string choice() const {
+    std::string query;
+    if (!file_.empty()) query += "&file=" + path_part(file_);
+    if (attempt_) query += "&attempt=" + std::to_string(*attempt_);
+    if (rank_) query += "&rank=" + std::to_string(*rank_);
+    return query;
+  }
+
+  [[nodiscard]] int list(const Client& client) const {
+    const Json found = client.get(path_ + "/logs/files");
+    if (client_options_.format == Format::Json) {
+      print_json(found);
+    } else if (found["files"].empty()) {
+      std::cerr << "the run has no log yet\n";
+    } else {
+      print(table_of(found["files"]));
+    }
+    return 0;
+  }
+
+  [[nodiscard]] int search(const Client& client) const {
+    const std::string query = path_ + "/logs/search?limit=1000&grep=" + path_part(grep_) +
+                              "&context=" + std::to_string(context_.value_or(0)) +
+                              "&ignore_case=" + (ignore_case_ ? "true" : "false") + choice();
+    long long last_line = 0;
+    bool found = false;
+    for (std::string from;;) {
+      const Json page = client.get(query + (from.empty() ? "" : "&from=" + from));
+      if (client_options_.format == Format::Json) {
+        print_json_line(page);
+      } else {
+        print(text::found_lines(page["lines"], context_.value_or(0) > 0, &last_line));
+      }
+      found = found || !page["lines"].empty();
+      if (page["next"].is_null()) break;
+      from = page["next"].get<std::string>();
+    }
+    if (!found) std::cerr << "no line matches\n";
+    return 0;
+  }
+
+  // The log after `file` among those of ranks and processes, so that no start is left out.
+  [[nodiscard]] std::string after(const Client& client, const std::string& file) const {
+    const Json found = client.get(path_ + "/logs/files");
+    bool passed = false;
+    for (const Json& each : found["files"]) {
+      const std::string kind = each.value("kind", "");
+      if (passed && (kind == "process" || kind == "ranks")) return each.value("name", "");
+      passed = passed || each.value("name", "") == file;
+    }
+    return "";
+  }
+
+  int follow(const Client& client) {
+    Training training(client, path_, every_seconds_);
+    const bool as_text = client_options_.format == Format::Text;
+    Reading reading{choice()};
+    const bool newest = reading.choice.empty();
+    std::string where = tail_ ? "tail=" + std::to_string(*tail_) : "offset=0";
+    for (;;) {
+      const Json run = client.get(path_);  // before the log, so that its end is not missed
+      const Json part = client.get(path_ + "/logs?" + where + reading.choice);
+      const std::string text = part.value("text", "");
+      if (part.value("size", std::int64_t{0}) < part.value("offset", std::int64_t{0})) {
+        std::cerr << "the log has become shorter; it is read from its begin again\n";
+        where = "offset=0";
+        continue;
+      }
+      if (where.front() == 't' && part.value("begins_in_line", false)) {
+        std::cerr << "these lines are longer than an answer may be; here are their last bytes\n";
+      }
+      if (as_text) {
+        print(text::log_text(text));
+      } else if (!text.empty() || !follow_) {
+        print_json_line(part);
+      }
+      where = "offset=" + part["next"].dump();
+      if (!text.empty()) reading.in_line = part.value("ends_in_line", false);
+      if (newest && part["file"].is_string()) reading.pin(part);
+      const bool ended = text.empty();
+      if (ended && newest && follow_ && part["launch"] != reading.launches) {
+        reading.launches = part["launch"];
+        const std::string next = after(client, reading.file);
+        if (!next.empty()) {
+          if (as_text) print((reading.in_line ? "\n-- " : "-- ") + base::printable(next) + "\n");
+          reading = {"&file=" + path_part(next), next};
+          where = "offset=0";
+          continue;
+        }
+      }
+      const bool over = ended && text::is_over(run);
+      if (follow_ && as_text && (over || !reading.in_line)) {
+        if (reading.in_line) print("\n");
+        reading.in_line = false;
+        training.show(run);
+      }
+      if (ended && (!follow_ || over)) return 0;
+      if (ended) std::this_thread::sleep_for(kLogPause);
+    }
+  }
+
+  ClientOptions client_options_;
+  std::string run_, path_, grep_, file_;
+  std::optional<std::uint64_t> tail_, context_, attempt_, rank_;
+  double every_seconds_ = 5;
+  bool follow_ = false, ignore_case_ = false, list_ = false;
 };
 
 }  // namespace

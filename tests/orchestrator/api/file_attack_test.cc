@@ -214,8 +214,9 @@ class FileAttack : public testing::Test {
   }
   // Every view answers soon, with the run's own bytes or a sentence.
   void expect_views(const std::string& id) {
-    for (const char* view : {"", "/logs", "/metrics", "/plan", "/explain", "/checkpoints",
-                             "/checkpoints/latest", "/checkpoints/1/export"}) {
+    for (const char* view :
+         {"", "/logs", "/logs/files", "/logs/search?grep=.", "/metrics", "/plan", "/explain",
+          "/checkpoints", "/checkpoints/latest", "/checkpoints/1/export"}) {
       std::string answer;
       const double took = seconds_of([&] {
         try {

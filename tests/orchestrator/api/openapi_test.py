@@ -205,6 +205,8 @@ def a_run_is_submitted_watched_and_kept(api, data):
     for bad in ("0.1,x", "nan", "inf", "", "0.1,,0.2", ",".join(["0.1"] * 51)):
         assert api("GET", "/runs/{id}/time_to_accuracy", id=kept, query=f"thresholds={bad}")[0] == 400, bad
     assert api("GET", "/runs/{id}/logs", id=kept)[1]["launch"] == 1
+    assert api("GET", "/runs/{id}/logs/files", id=kept)[1]["files"][0]["name"] == "launches/1.log"
+    assert api("GET", "/runs/{id}/logs/search", id=kept, query="grep=training&context=1")[1]["lines"]
     assert api("GET", "/runs/{id}/plan", id=kept)[0] == 404
     assert api("POST", "/runs/{id}/cancel", id=kept)[0] == 200
     assert api("POST", "/runs/{id}/resume", id=kept)[0] == 409

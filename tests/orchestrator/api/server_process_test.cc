@@ -110,9 +110,10 @@ TEST_F(ServedTest, NoRouteSendsAByteThatIsNotItsAnswers) {
                                    "/" + std::string(2000, 'a'),
                                    location};
   for (const char* view :
-       {"/metrics", "/logs", "/explain", "/plan", "/checkpoints", "/checkpoints/latest",
-        "/checkpoints/latest/export", "/checkpoints/latest/verify", "/checkpoints/latest/pin",
-        "/checkpoints/latest/unpin", "/checkpoints/gc", "/cancel", "/resume", "/archive"}) {
+       {"/metrics", "/logs", "/logs/files", "/explain", "/plan", "/checkpoints",
+        "/checkpoints/latest", "/checkpoints/latest/export", "/checkpoints/latest/verify",
+        "/checkpoints/latest/pin", "/checkpoints/latest/unpin", "/checkpoints/gc", "/cancel",
+        "/resume", "/archive"}) {
     targets.push_back(location + view);
   }
   std::set<std::string> seen;  // what was answered, so that these are not all refusals
@@ -138,7 +139,7 @@ TEST_F(ServedTest, NoRouteSendsAByteThatIsNotItsAnswers) {
         request_text("DELETE", location + "?dry_run=true", authorization_ + range);
     EXPECT_EQ(tests::flaw_of(tests::receive_all(over_tcp(removal)), false), "") << removal;
   }
-  for (const char* view : {"", "/metrics", "/logs", "/explain", "/checkpoints"}) {
+  for (const char* view : {"", "/metrics", "/logs", "/logs/files", "/explain", "/checkpoints"}) {
     EXPECT_EQ(seen.count("GET" + location + view + " 200"), 1U) << view;
   }
   // It may have been resumed just now.

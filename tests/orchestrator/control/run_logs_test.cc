@@ -1,0 +1,136 @@
+// Which logs a run has, of Slurm's jobs too, and searches that a clock ends. What the routes make
+// of them: ../api/logs_test.py.
+#include "orchestrator/control/run_logs.h"
+
+#include <gmock/gmock.h>
+
+#include "orchestrator/control/log_search.h"
+#include "tests/orchestrator/support.h"
+
+namespace regatta::orchestrator::control {
+namespace {
+
+using testing::ElementsAre;
+
+class RunLogsTest : public testing::Test {
+ protected:
+  RunLogsTest() {
+    launches_.resize(2);
+    launches_[0].number = 1;
+    launches_[0].token = "aaaa";
+    launches_[1].number = 2;
+    launches_[1].token = "bbbb";
+    launches_[1].attempts_before = 2;
+  }
+  void put(const std::string& name, const std::string& text = "x\n") {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    tests::write_file(path_ / name, text);
+  }
+  std::vector<std::string> names() {
+    std::vector<std::string> found;
+    for (const RunLog& log : list_logs(files_, path_, launches_).logs) found.push_back(log.name);
+    return found;
+  }
+  std::string file_of(const LogChoice& choice) {
+    const auto log = find_log(files_, path_, launches_, choice);
+    return log ? log->name : "";
+  }
+
+  tests::TemporaryDirectory folder_;
+  base::FileSystem& files_ = base::posix_file_system();
+  const base::Path path_ = folder_.path() / "run";
+  std::vector<runs::Launch> launches_;
+};
+
+TEST_F(RunLogsTest, ListsThoseOfJobsByStartAndThenThoseOfAttempts) {
+  EXPECT_EQ(file_of(LogChoice{}), "");
+  for (const char* name :
+       {"submit/aaaa-12.out", "submit/aaaa-12-0.log", "submit/aaaa-12-1.log", "submit/aaaa-9-0.log",
+        "submit/aaaa-12-1.stacks", "submit/aaaa-12.sh", "submit/cccc-12-0.log",
+        "submit/bbbb-13.out", "submit/aaaa-x-0.log", "launches/1.json"}) {
+    put(name);
+  }
+  const std::string first = "attempts/1-0123456789abcdef", second = "attempts/2-0123456789abcdef";
+  put(first + "/journal.jsonl");
+  put(second + "/hang.json");
+  put(second + "/logs/rank-1.err");
+  put(second + "/logs/rank-0.err");
+  EXPECT_THAT(
+      names(),
+      ElementsAre("submit/aaaa-9-0.log", "submit/aaaa-12.out", "submit/aaaa-12-0.log",
+                  "submit/aaaa-12-1.log", "submit/aaaa-12-1.stacks", "submit/bbbb-13.out",
+                  second + "/logs/rank-0.err", second + "/logs/rank-1.err", second + "/hang.json"));
+  EXPECT_EQ(file_of(LogChoice{}), "submit/bbbb-13.out") << "the newest, as ever";
+  EXPECT_EQ(file_of({std::nullopt, {}, 1}), second + "/logs/rank-1.err");
+  EXPECT_EQ(file_of({std::nullopt, 1, {}}), "submit/aaaa-12-1.log")
+      << "three starts and two attempts: whose is whose is not known";
+  std::filesystem::remove(path_ / "submit/aaaa-9-0.log");
+  EXPECT_EQ(file_of({std::nullopt, 1, {}}), "submit/aaaa-12-0.log");
+  try {
+    (void)file_of({std::nullopt, 3, 7});
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::NotFound);
+    EXPECT_STREQ(error.what(), "no log of attempt 3 of rank 7 alone; see logs/files");
+  }
+}
+
+TEST_F(RunLogsTest, ListsTheNewestOfMany) {
+  const std::string folder = "attempts/1-0123456789abcdef/logs/";
+  for (int rank = 0; rank < 1005; ++rank) put(folder + std::to_string(10000 + rank) + ".out");
+  const RunLogs found = list_logs(files_, path_, launches_);
+  EXPECT_TRUE(found.more);
+  ASSERT_EQ(found.logs.size(), kMostListedLogs);
+  EXPECT_EQ(found.logs.front().name, folder + "10005.out");
+  EXPECT_EQ(found.logs.back().rank, 11004);
+  EXPECT_EQ(file_of({folder + "10000.out", {}, {}}), folder + "10000.out") << "it is still there";
+}
+
+// A second for each look at it.
+class HastyClock final : public base::Clock {
+ public:
+  double monotonic_seconds() const override { return now_ += 1; }
+  double utc_seconds() const override { return now_; }
+  void sleep(std::chrono::duration<double>) override {}
+
+ private:
+  mutable double now_ = 0;
+};
+
+TEST(LogSearch, PartsThatTheClockEndsAreOneSearch) {
+  std::string log;
+  for (int line = 1; line <= 500; ++line) {
+    log += (line % 41 == 0 || line % 43 == 0 ? "hit " : "miss ") + std::to_string(line) + "\n";
+  }
+  const ReadLog read = [&](std::uint64_t offset, std::uint64_t limit) {
+    return offset < log.size() ? log.substr(offset, limit) : "";
+  };
+  const LogPattern pattern("^hit", LetterCase::Same);
+  for (const std::int64_t context : {0, 1, 5, 20}) {
+    std::vector<std::int64_t> expected;
+    for (std::int64_t line = 1; line <= 500; ++line) {
+      for (std::int64_t near = line - context; near <= line + context; ++near) {
+        if (near < 1 || near > 500 || (near % 41 != 0 && near % 43 != 0)) continue;
+        expected.push_back(line);
+        break;
+      }
+    }
+    SearchLimits limits;
+    limits.context = context;
+    HastyClock clock;
+    std::vector<std::int64_t> found;
+    int parts = 0;
+    for (std::optional<SearchPlace> from = SearchPlace{}; from; ++parts) {
+      ASSERT_EQ(parse_place(from->text()), from);
+      const SearchPart part = search_log(pattern, read, *from, limits, clock);
+      for (const SearchedLine& line : part.lines) found.push_back(line.number);
+      ASSERT_LT(parts, 1000) << "each one gets further";
+      from = part.next;
+    }
+    EXPECT_EQ(found, expected) << context;
+    EXPECT_GT(parts, 10) << context;
+  }
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator::control
