@@ -288,7 +288,7 @@ TEST(Routes, TakeTheQueryParametersTheyKnow) {
            {"POST", "runs/ID/cancel", {{"force", "1"}}, 400, "this address takes none"},
            {"GET", "runs/ID/metrics", {{"cursor", "1"}}, 400, "use since"},
            {"GET", "runs/ID/metrics", {{"since", "1"}}, 200, ""},
-           {"GET", "runs/ID/logs", {{"since", "1"}}, 400, "use offset"},
+           {"GET", "runs/ID/logs", {{"since", "1"}}, 400, "use file, attempt, rank, offset, limit, tail"},
            {"GET", "runs/ID/logs", {{"offset", "1"}}, 200, ""},
            {"GET", "runs/ID/explain", {{"x", "1"}}, 400, "this address takes none"},
            {"GET", "runs/ID/plan", {{"x", "1"}}, 400, "this address takes none"},
