@@ -343,6 +343,7 @@ LogPlace Api::logs_of(const Call& call) {
 
 Response Api::logs(const Call& call) { return log_part(call, logs_of(call)); }
 Response Api::list_log_files(const Call& call) { return log_files(call, logs_of(call)); }
+Response Api::download_log(const Call& call) { return log_download(call, logs_of(call)); }
 Response Api::search_log(const Call& call) { return log_search(call, logs_of(call)); }
 
 }  // namespace regatta::orchestrator::api

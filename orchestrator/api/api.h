@@ -73,6 +73,7 @@ class Api {
   [[nodiscard]] Response logs(const Call& call);
   [[nodiscard]] Response list_log_files(const Call& call);
   [[nodiscard]] Response search_log(const Call& call);
+  [[nodiscard]] Response download_log(const Call& call);
   [[nodiscard]] Response explain(const Call& call);
   [[nodiscard]] Response plan(const Call& call);
   [[nodiscard]] Response checkpoints(const Call& call);

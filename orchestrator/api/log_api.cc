@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/api/download.h"
 #include "orchestrator/control/log_search.h"
 #include "orchestrator/control/run_logs.h"
 #include "orchestrator/runs/run_records.h"
@@ -98,6 +100,26 @@ Response log_part(const Call& call, const LogPlace& place) {
                              {"size", part.size},
                              {"begins_in_line", part.begins_in_line},
                              {"ends_in_line", part.ends_in_line}});
+}
+
+Response log_download(const Call& call, const LogPlace& place) {
+  if (auto refused = refuse(call)) return *refused;
+  auto log = files::call_if(place.shared, place.directory, kReadSeconds,
+                            [place, choice = choice_of(call)]() -> std::optional<control::RunLog> {
+                              auto found = control::find_log(*place.files, place.directory,
+                                                             place.launches, choice);
+                              if (found)
+                                found->bytes = place.files->size(place.directory / found->name);
+                              return found;
+                            });
+  if (!log) throw base::Error(base::Code::NotFound, "the run has no log yet");
+  const base::Path path = place.directory / log->name;
+  Download download{place.directory,
+                    {{"", path, log->bytes}},
+                    path.filename().string(),
+                    "text/plain; charset=utf-8"};
+  download.version = base::digest_of(log->name);  // it only grows
+  return send(call.request, *place.files, place.shared, std::move(download));
 }
 
 Response log_search(const Call& call, const LogPlace& place) {

@@ -23,6 +23,8 @@ struct LogPlace {
 // Errors are thrown as base::Error.
 [[nodiscard]] Response log_files(const Call& call, const LogPlace& place);
 [[nodiscard]] Response log_part(const Call& call, const LogPlace& place);
+// All of one, as it is at the moment, with ranges (download.h).
+[[nodiscard]] Response log_download(const Call& call, const LogPlace& place);
 [[nodiscard]] Response log_search(const Call& call, const LogPlace& place);
 
 }  // namespace regatta::orchestrator::api

@@ -100,6 +100,7 @@ constexpr Parameter kLogQuery[] = {
     {"limit", Kind::Integer, "at most so many bytes of the file", "262144", "", 4, 262144},
     {"tail", Kind::Integer, "instead of an offset: the last so many lines", "", "", 1, 100000},
 };
+constexpr Parameter kLogDownloadQuery[] = {kLogFile, kLogAttempt, kLogRank};
 constexpr Parameter kLogSearchQuery[] = {
     {"grep", Kind::Text, "a regular expression (RE2) for a line; needed"},
     {"ignore_case", Kind::Flag, "whatever the case of letters", "false"},
@@ -149,6 +150,10 @@ constexpr RouteAnswer kFileAnswers[] = {
     {200, "FileBytes", "the file; `ETag` and `X-Digest-XXH3-128` are its digest, where it is known",
      kBytes},
     {206, "FileBytes", "the range that was asked for", kBytes}};
+constexpr const char* kLogText = "text/plain; charset=utf-8";
+constexpr RouteAnswer kLogDownloadAnswers[] = {
+    {200, "FileBytes", "the log as it is at the moment", kLogText},
+    {206, "FileBytes", "the range that was asked for", kLogText}};
 constexpr RouteAnswer kArchiveAnswers[] = {
     {200, "FileBytes", "a tar archive of all files", kTar},
     {206, "FileBytes", "the range that was asked for", kTar}};
@@ -225,6 +230,8 @@ std::vector<Route> Api::run_routes() {
        kAccuracyAnswers, kThresholdsQuery},
       {"GET", "runs/{id}/logs", "a part of a log", &Api::logs, kLogAnswers, kLogQuery},
       {"GET", "runs/{id}/logs/files", "the logs of a run", &Api::list_log_files, kLogFilesAnswers},
+      {"GET", "runs/{id}/logs/download", "all of a log, with ranges", &Api::download_log,
+       kLogDownloadAnswers, kLogDownloadQuery},
       {"GET", "runs/{id}/logs/search", "lines that a regular expression matches", &Api::search_log,
        kLogSearchAnswers, kLogSearchQuery},
       {"GET", "runs/{id}/explain", "why a run is where it is", &Api::explain, kExplainAnswers},

@@ -206,6 +206,13 @@ def a_run_is_submitted_watched_and_kept(api, data):
         assert api("GET", "/runs/{id}/time_to_accuracy", id=kept, query=f"thresholds={bad}")[0] == 400, bad
     assert api("GET", "/runs/{id}/logs", id=kept)[1]["launch"] == 1
     assert api("GET", "/runs/{id}/logs/files", id=kept)[1]["files"][0]["name"] == "launches/1.log"
+    log = (api.controller.data / "runs" / kept / "launches" / "1.log").read_bytes()
+    whole = api.controller.ask("GET", f"/api/v1/runs/{kept}/logs/download?file=launches%2F1.log")
+    assert whole[0] == 200 and whole[2] == log and len(log) > 100, whole
+    api.document.answered("GET", "/runs/{id}/logs/download", *whole)
+    assert api.bytes("/runs/{id}/logs/download", {"Range": "bytes=-50"}, id=kept)[::2] == (206, log[-50:])
+    assert api("GET", "/runs/{id}/logs/download", id=kept, query="rank=7")[0] == 404
+    assert api("GET", "/runs/{id}/logs/download", id=kept, query="file=..%2Fkept%2Frun.json")[0] == 404
     assert api("GET", "/runs/{id}/logs/search", id=kept, query="grep=training&context=1")[1]["lines"]
     assert api("GET", "/runs/{id}/plan", id=kept)[0] == 404
     assert api("POST", "/runs/{id}/cancel", id=kept)[0] == 200
