@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "orchestrator/api/accuracy_json.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/api/charts.h"
 #include "orchestrator/api/event_api.h"
 #include "orchestrator/api/explain.h"
 #include "orchestrator/api/health.h"
@@ -21,6 +22,7 @@
 #include "orchestrator/api/removal_api.h"
 #include "orchestrator/api/run_json.h"
 #include "orchestrator/api/run_list.h"
+#include "orchestrator/api/run_parts.h"
 #include "orchestrator/api/shown_config.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/control/journal_pulse.h"
@@ -320,6 +322,23 @@ Response Api::metrics(const Call& call) {
   store::Snapshot store = controller_.store().snapshot();
   return json_response(200, metrics_json(store, control::find_run(store, call.names.at(0)),
                                          call.integer("since"), kMostStepRows));
+}
+
+Response Api::charts(const Call& call) {
+  store::Snapshot store = controller_.store().snapshot();
+  return api::charts(store, call);
+}
+
+Response Api::attempts(const Call& call) {
+  store::Snapshot store = controller_.store().snapshot();
+  return json_response(200, attempts_json(store, control::find_run(store, call.names.at(0))));
+}
+
+Response Api::evaluations(const Call& call) {
+  store::Snapshot store = controller_.store().snapshot();
+  return json_response(
+      200, evaluations_json(store, control::find_run(store, call.names.at(0)),
+                            call.integer("since"), static_cast<int>(call.integer("limit"))));
 }
 
 Response Api::history(const Call& call) {

@@ -68,6 +68,9 @@ class Api {
   [[nodiscard]] Response label(const Call& call);
   [[nodiscard]] Response resume(const Call& call);
   [[nodiscard]] Response metrics(const Call& call);
+  [[nodiscard]] Response charts(const Call& call);
+  [[nodiscard]] Response attempts(const Call& call);
+  [[nodiscard]] Response evaluations(const Call& call);
   [[nodiscard]] Response history(const Call& call);
   [[nodiscard]] Response time_to_accuracy(const Call& call);
   [[nodiscard]] Response logs(const Call& call);

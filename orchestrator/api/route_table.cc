@@ -83,6 +83,27 @@ constexpr Parameter kEventStreamQuery[] = {
      "a number, or `next` of an answer: what came after it first; without, what comes from now on",
      "", "", 0, kMostCursor},
 };
+constexpr Parameter kChartQuery[] = {
+    {"runs", Kind::Text, "ids or names of at most 16 runs, with commas between them; needed"},
+    {"series", Kind::Words, "at most 16 of these; the last two are of evaluations", "loss",
+     "loss mlm_loss samples tokens step_seconds samples_per_second tokens_per_second "
+     "exposed_seconds imbalance moved_bytes goodput noise_scale efficiency mfu utilisation "
+     "mlm_accuracy evaluation_loss"},
+    {"x", Kind::Word,
+     "wall: seconds since the first step of the run; device_hours: ranks times the hours of their "
+     "attempts since the first step of each",
+     "step", "step samples wall wall_since_submission device_hours"},
+    {"buckets", Kind::Integer,
+     "so many for each run, and at most one more where an attempt or an abandoned branch ends",
+     "500", "", 1, 2000},
+    {"from", Kind::Text, "only points with at least this x, a number"},
+    {"to", Kind::Text, "only points with at most this x, a number"},
+};
+constexpr Parameter kEvaluationsQuery[] = {
+    {"since", Kind::Integer, "the `cursor` of an answer: only what came after it", "0", "", 0,
+     kMostCursor},
+    {"limit", Kind::Integer, "at most so many", "1000", "", 1, 10000},
+};
 constexpr Parameter kThresholdsQuery[] = {
     {"thresholds", Kind::Text,
      "values of the metric, with commas between them: when each was reached first"},
@@ -131,6 +152,9 @@ constexpr RouteAnswer kRemovalAnswers[] = {{200, "Removal"},
                                            {202, "Removal", "`left` says what is left"}};
 constexpr RouteAnswer kArchivalAnswers[] = {{200, "Archival"}};
 constexpr RouteAnswer kMetricsAnswers[] = {{200, "Metrics"}};
+constexpr RouteAnswer kChartAnswers[] = {{200, "Charts"}};
+constexpr RouteAnswer kAttemptsAnswers[] = {{200, "Attempts"}};
+constexpr RouteAnswer kEvaluationsAnswers[] = {{200, "Evaluations"}};
 constexpr RouteAnswer kHistoryAnswers[] = {{200, "History"}};
 constexpr RouteAnswer kAccuracyAnswers[] = {{200, "TimeToAccuracy"}};
 constexpr RouteAnswer kLogAnswers[] = {{200, "Log"}};
@@ -209,20 +233,20 @@ std::vector<Route> Api::run_routes() {
        kRemoveQuery},
       {"POST", "runs/{id}/archive", "keeps only the best checkpoints of a run", &Api::archive,
        kArchivalAnswers, kDryRunQuery},
-      {"POST",
-       "runs/{id}/labels",
-       "changes a run's tags and note",
-       &Api::label,
-       kRunAnswers,
-       {},
-       Needed,
-       "Labels",
+      {"POST", "runs/{id}/labels", "changes a run's tags and note", &Api::label, kRunAnswers,
+       kNoQuery, Needed, "Labels",
        R"({"add_tags": ["baseline"], "note": "warm-up twice as long"})"},
       {"POST", "runs/{id}/cancel", "ends a run after a checkpoint", &Api::cancel, kWishAnswers},
       {"POST", "runs/{id}/resume", "lets a run that is over go on", &Api::resume, kWishAnswers,
        kNoQuery, Optional, "Resumption", R"({"slurm": {"time_limit": 120}})"},
       {"GET", "runs/{id}/metrics", "series of steps, evaluations and checkpoints", &Api::metrics,
        kMetricsAnswers, kMetricsQuery},
+      {"GET", "metrics", "series of several runs, in buckets with minimum, maximum and last",
+       &Api::charts, kChartAnswers, kChartQuery},
+      {"GET", "runs/{id}/attempts", "attempts of a run, and the launches that made them",
+       &Api::attempts, kAttemptsAnswers},
+      {"GET", "runs/{id}/evaluations", "every evaluation of a run", &Api::evaluations,
+       kEvaluationsAnswers, kEvaluationsQuery},
       {"GET", "runs/{id}/history", "every step, evaluation and checkpoint, none left out",
        &Api::history, kHistoryAnswers, kHistoryQuery},
       {"GET", "runs/{id}/time_to_accuracy",

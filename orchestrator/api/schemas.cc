@@ -217,6 +217,41 @@ void add_runs(Json* all) {
                              {"kept", checkpoints}});
 }
 
+// charts.h, run_parts.h
+void add_charts(Json* all) {
+  const Json chart =
+      object({{"rows", integer()},
+              {"buckets", list_of(object({{"attempt", integer()},
+                                          {"abandoned", flag()},
+                                          {"rows", integer()},
+                                          {"from_step", integer()},
+                                          {"to_step", integer()},
+                                          {"from", number()},
+                                          {"to", number()}}))},
+              {"series",
+               {{"type", "object"},
+                {"additionalProperties", list_of(tuple_of({or_null(number()), or_null(number()),
+                                                           or_null(number()), integer()}))}}}});
+  (*all)["Charts"] = object(
+      {{"x", text()},
+       {"runs", list_of(object({{"id", text()}, {"steps", chart}, {"evaluations", chart}}))}});
+  const Json launch = with(record<runs::Launch>(), {{"over", flag()}, {"what", or_null(text())}});
+  const Json attempt = with(record<runs::Attempt>(), {{"launch", or_null(integer())},
+                                                      {"ranks", integer()},
+                                                      {"ranks_per_node", integer()},
+                                                      {"device", or_null(text())},
+                                                      {"hosts", list_of(text())},
+                                                      {"training_seconds", number()},
+                                                      {"reason", or_null(text())},
+                                                      {"message", or_null(text())}});
+  (*all)["Attempts"] = object({{"launches", list_of(launch)}, {"attempts", list_of(attempt)}});
+  (*all)["Evaluations"] =
+      object({{"evaluations", list_of(with(record<store::EvaluationRow>(),
+                                           {{"attempt", integer()}, {"at_seconds", number()}}))},
+              {"cursor", integer()},
+              {"more", flag()}});
+}
+
 void add_series(Json* all) {
   const Json value = or_null(number());
   Json timeline = record<store::Timeline>();
@@ -480,6 +515,7 @@ Json schemas() {
   add_runs(&all);
   add_series(&all);
   add_logs(&all);
+  add_charts(&all);
   add_explanation(&all);
   add_checkpoints(&all);
   add_references(&all);

@@ -1,6 +1,7 @@
 // What is read of the store: runs, launches, attempts, series.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -182,6 +183,11 @@ class StoreReads {
   // The first so many after `cursor`, in its order.
   [[nodiscard]] std::vector<StepRow> steps_after(runs::RunNumber run, std::int64_t cursor,
                                                  int limit);
+  // Every step row of an attempt in the order of its journal: step, seconds, and of each of these
+  // step_series() its value, NaN where the journal does not say it.
+  using TakeStep = std::function<void(std::int64_t, double, const std::vector<double>&)>;
+  void each_step(runs::AttemptNumber attempt, const std::vector<std::string>& series,
+                 const TakeStep& take);
   [[nodiscard]] std::vector<StepRow> newest_steps(runs::RunNumber run, int limit);
   [[nodiscard]] std::vector<EvaluationRow> evaluations(runs::RunNumber run, std::int64_t cursor);
   [[nodiscard]] std::vector<CheckpointRow> checkpoints(runs::RunNumber run, std::int64_t cursor);

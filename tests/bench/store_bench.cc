@@ -175,6 +175,16 @@ Json measure_all(const Stacks& stacks) {
   measure(
       stacks, "metrics_of_5_steps_ms", 200, [](Stack& s) { return s.get(s.run(2) + "/metrics"); },
       &sizes);
+  const auto chart = [&](const std::string& name, int run) {
+    measure(
+        stacks, name, 200,
+        [run](Stack& s) {
+          return s.get("metrics", {{"runs", s.run(run).substr(5)}, {"series", "loss"}});
+        },
+        &sizes);
+  };
+  chart("chart_of_1000000_steps_ms", 1);
+  chart("chart_of_5_steps_ms", 2);
   for (std::size_t i = 0; i < stacks.size(); ++i) {
     sizes[i]["run_beside_lists"] = beside_lists(*stacks[i]);
   }

@@ -424,6 +424,128 @@ def a_run_is_cancelled_and_resumed(api, data):
     api.wait(long, OVER)
 
 
+# As the journals have them. samples_per_second: over the step's own time.
+STEP_SERIES = {"loss": lambda r: r["loss"], "samples": lambda r: r["samples"], "step_seconds": lambda r: r["step_seconds"],
+               "samples_per_second": lambda r: r["samples"] / r["step_seconds"]}
+EVALUATION_SERIES = {"mlm_accuracy": lambda r: r["mlm_accuracy"], "evaluation_loss": lambda r: r["mlm_loss"]}
+
+
+def journals_of(directory):
+    """[(attempt's number, its records)]"""
+    paths = sorted((directory / "attempts").glob("*/journal.jsonl"), key=lambda path: int(path.parent.name.split("-")[0]))
+    return [(int(path.parent.name.split("-")[0]), [json.loads(line) for line in path.read_text().splitlines()])
+            for path in paths]
+
+
+def start_of(records):
+    return next(record for record in records if record["type"] == "start")
+
+
+def points_of(journals, kind, x, created):
+    """[(attempt, step, x, record, abandoned)]: the axis and what was trained again, from the journals alone."""
+    points, hours, end, first, zero = [], 0.0, 0.0, None, None
+    for number, records in journals:
+        start = start_of(records)
+        begins = records[0]["utc_seconds"] - records[0]["seconds"]
+        zero = begins if zero is None else zero
+        offset = max(begins - zero, end)
+        last = max(record["seconds"] for record in records)
+        end = offset + last
+        steps = [record for record in records if record["type"] == "step"]
+        trains = steps[0]["seconds"] - steps[0]["step_seconds"] if steps else last
+        first = offset + trains if first is None and steps else first
+        for record in records:
+            if record["type"] == kind:
+                wall = offset + record["seconds"] - (first or 0)
+                points.append((number, record["step"], {
+                    "step": record["step"], "samples": record["step"] * start["batch_size"], "wall": max(0, wall),
+                    "wall_since_submission": max(0, wall) + zero + (first or 0) - created,
+                    "device_hours": hours + max(0, record["seconds"] - trains) * max(1, start.get("ranks", 1)) / 3600}[x], record))
+        hours += max(0, last - trains) * max(1, start.get("ranks", 1)) / 3600
+    return [(*point, any(later[1] <= point[1] for later in points[i + 1:])) for i, point in enumerate(points)]
+
+
+def buckets_of(points, series, count):
+    size = max(1, -(-len(points) // count))
+    buckets = []
+    for point in points:
+        if not buckets or len(buckets[-1]) == size or (buckets[-1][-1][0], buckets[-1][-1][4]) != (point[0], point[4]):
+            buckets.append([])
+        buckets[-1].append(point)
+    return [({"attempt": b[0][0], "abandoned": b[0][4], "rows": len(b), "from_step": b[0][1], "to_step": b[-1][1]},
+             (b[0][2], b[-1][2]), {name: [min(v), max(v), v[-1], len(v)] for name, value in series.items()
+                                   for v in [[value(point[3]) for point in b]]}) for b in buckets]
+
+
+def charts_are_what_the_journals_say(api, data):
+    """Every bucket on every axis against a plain reading of the files, with a branch that a kill made."""
+    file = RUN.format(name="chart", data=data, steps=10**6).replace("checkpoint: {every: 5,", "checkpoint: {every: 150,")
+    run = api("POST", "/runs", file)[1]
+    chart = run["id"]
+    for attempt, enough in ((1, 220), (2, 330)):
+        deadline = time.monotonic() + 90
+        while (shown := api("GET", "/runs/{id}", id=chart)[1])["attempts"] != attempt or shown["step"] < enough:
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.02)
+        if attempt == 1:
+            os.kill(shown["attempt"]["process"], signal.SIGKILL)
+    assert api("POST", "/runs/{id}/cancel", id=chart)[0] == 202
+    api.wait(chart, OVER)
+    journals = journals_of(api.controller.data / "runs" / chart)
+    created = json.loads((api.controller.data / "runs" / chart / "submission.json").read_text())["created_utc"]
+    names = ",".join([*STEP_SERIES, *EVALUATION_SERIES])
+    for x in ("step", "samples", "wall", "wall_since_submission", "device_hours"):
+        for count, within in ((7, None), (100, (0.2, 0.7)), (2000, None)):
+            whole = {kind: points_of(journals, kind, x, created) for kind in ("step", "eval")}
+            query, (low, high) = f"runs={chart},long&x={x}&buckets={count}&series={names}", (-1e300, 1e300)
+            if within:
+                low, high = (whole["step"][int(len(whole["step"]) * share)][2] + 1e-7 for share in within)
+                query += f"&from={low!r}&to={high!r}"
+            answer = api("GET", "/metrics", query=query)[1]
+            assert answer["x"] == x and len(answer["runs"]) == 2 and answer["runs"][1]["id"].startswith("long")
+            for kind, key, series in (("step", "steps", STEP_SERIES), ("eval", "evaluations", EVALUATION_SERIES)):
+                points = [point for point in whole[kind] if low <= point[2] <= high]
+                told = answer["runs"][0][key]
+                expected = buckets_of(points, series, count)
+                assert told["rows"] == len(points) and len(told["buckets"]) == len(expected), (x, count, kind)
+                for i, (bucket, ends, figures) in enumerate(expected):
+                    have = told["buckets"][i]
+                    assert {name: have[name] for name in bucket} == bucket, (x, count, kind, i, have, bucket)
+                    assert all(abs(have[end] - want) < 1e-5 + 1e-9 * abs(want) for end, want in zip(("from", "to"), ends)), (
+                        x, have, ends)
+                    for name, figure in figures.items():
+                        assert all(abs(a - b) <= 1e-12 * abs(b) for a, b in zip(told["series"][name][i], figure)), (
+                            x, name, i, told["series"][name][i], figure)
+    branch = [bucket for bucket in answer["runs"][0]["steps"]["buckets"] if bucket["abandoned"]]
+    assert branch and {bucket["attempt"] for bucket in branch} == {1}, branch
+    for bad, culprit in (("", "runs"), ("runs=", "runs"), ("runs=a,,b", "runs"), ("runs=" + ",".join("abcdefghijklmnopq"), "runs"),
+                         (f"runs={chart}&series=loss,loss", "series"), (f"runs={chart}&from=x", "from"),
+                         (f"runs={chart}&to=nan", "to"),
+                         (f"runs={','.join([chart] * 16)}&buckets=2000&series=loss,samples,tokens,mfu", "buckets")):
+        status, problem = api("GET", "/metrics", query=bad)
+        assert status == 400 and problem["parameter"] == culprit, (bad, status, problem)
+    assert api("GET", "/metrics", query="runs=nobody")[0] == 404
+
+
+def attempts_and_evaluations_are_what_the_journals_say(api, _):
+    chart = api("GET", "/runs", query="name=chart&archived=all")[1]["runs"][0]["id"]
+    journals = journals_of(api.controller.data / "runs" / chart)
+    told = api("GET", "/runs/{id}/attempts", id=chart)[1]
+    assert [(attempt["attempt"], attempt["first_step"], attempt["ranks"]) for attempt in told["attempts"]] == [
+        (number, start_of(records)["first_step"], start_of(records).get("ranks", 1)) for number, records in journals]
+    assert told["attempts"][0]["exit_code"] is None and told["attempts"][1]["exit_code"] == journals[1][1][-1]["exit_code"]
+    launches = {launch["launch"]: launch for launch in told["launches"]}
+    assert launches[told["attempts"][0]["launch"]]["signal"] == 9 and all(launch["over"] for launch in told["launches"]), told
+    rows, cursor, more = [], 0, True
+    while more:
+        page = api("GET", "/runs/{id}/evaluations", id=chart, query=f"since={cursor}&limit=3")[1]
+        rows, cursor, more = rows + page["evaluations"], page["cursor"], page["more"]
+        assert len(page["evaluations"]) <= 3
+    assert [(row["attempt"], row["step"], row["mlm_accuracy"], row["mlm_loss"]) for row in rows] == [
+        (number, record["step"], record["mlm_accuracy"], record["mlm_loss"]) for number, records in journals
+        for record in records if record["type"] == "eval"]
+
+
 def the_examples_in_it_are_taken(api, data):
     """Each body of an example is sent to its address; none is refused for what it says."""
     names = {"id": api("GET", "/runs", query="name=long")[1]["runs"][0]["id"], "name": "latest"}
@@ -661,8 +783,9 @@ def nothing_in_it_was_left_out(api, _):
 
 
 CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_as_it_says,
-         a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, the_examples_in_it_are_taken,
-         what_happened_is_told, each_parameter_is_checked, access_is_as_it_says, answers_are_tagged_and_compressed,
+         a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, charts_are_what_the_journals_say,
+         attempts_and_evaluations_are_what_the_journals_say, the_examples_in_it_are_taken, what_happened_is_told,
+         each_parameter_is_checked, access_is_as_it_says, answers_are_tagged_and_compressed,
          the_command_line_lists_what_the_api_does, curves_of_others_are_kept, tensorboard_reads_what_is_exported,
          nothing_in_it_was_left_out]
 
