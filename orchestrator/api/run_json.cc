@@ -221,6 +221,7 @@ Json metrics_json(store::StoreReads& store, const runs::Run& run, std::int64_t c
   // Before the rows, so that a row that comes in between is sent twice rather than never.
   Json json;
   json["cursor"] = std::max(cursor, store.newest_cursor(run.number));
+  json["most_steps"] = limit;
   json["steps"] = Json::array();
   for (const store::StepRow& row : store.steps(run.number, cursor, limit)) {
     const double rate = row.step_seconds > 0 ? 1 / row.step_seconds : 0;

@@ -260,6 +260,7 @@ void add_series(Json* all) {
                                  {"buckets", list_of(tuple_of({integer(), value, value, value}))}});
   (*all)["Metrics"] = object(
       {{"cursor", integer()},
+       {"most_steps", integer()},
        {"steps",
         list_of(tuple_of({integer(), number(), value, value, value, value, value, value, value}))},
        {"evaluations", list_of(tuple_of({integer(), number(), value, value}))},
