@@ -499,7 +499,9 @@ def charts_are_what_the_journals_say(api, data):
             whole = {kind: points_of(journals, kind, x, created) for kind in ("step", "eval")}
             query, (low, high) = f"runs={chart},long&x={x}&buckets={count}&series={names}", (-1e300, 1e300)
             if within:
-                low, high = (whole["step"][int(len(whole["step"]) * share)][2] + 1e-7 for share in within)
+                at = [int(len(whole["step"]) * share) for share in within]
+                # Between two points: UTC as a double is exact to 2e-7 s only.
+                low, high = ((whole["step"][i][2] + whole["step"][i + 1][2]) / 2 for i in at)
                 query += f"&from={low!r}&to={high!r}"
             answer = api("GET", "/metrics", query=query)[1]
             assert answer["x"] == x and len(answer["runs"]) == 2 and answer["runs"][1]["id"].startswith("long")
