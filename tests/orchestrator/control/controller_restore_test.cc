@@ -236,6 +236,7 @@ TEST_F(RestoreTest, WhatCameAfterTheBackupCounts) {
   const std::string stopped = trained(static_cast<int>(trainer::contract::ExitCode::Stopped));
   const std::string to_archive = trained(0);
   const std::string to_remove = trained(0);
+  const std::string to_label = trained(0);
   scheduler_.refuse_for_now = true;
   const std::string to_fail = submit();
   ticks(4);
@@ -254,6 +255,7 @@ TEST_F(RestoreTest, WhatCameAfterTheBackupCounts) {
   }
   (void)controller_->archive(to_archive, control::DryRun::No);
   (void)controller_->remove(to_remove, {});
+  controller_->label(to_label, {{}, {"best"}, {}, {}});
   EXPECT_TRUE(controller_->resume(stopped));
   ticks(4);
   const std::string newer = trained(0);
@@ -273,6 +275,7 @@ TEST_F(RestoreTest, WhatCameAfterTheBackupCounts) {
   EXPECT_EQ(state(stopped), runs::RunState::Starting) << "it was resumed";
   EXPECT_EQ(store_->launches(run(stopped).number).size(), 2U);
   EXPECT_TRUE(run(to_archive).archived);
+  EXPECT_THAT(run(to_label).tags, testing::ElementsAre("best"));
   EXPECT_EQ(controller_->submit(tests::run_file(), "key").run.id, key_run);
   // History that has no directory any more is shown, and can be removed.
   EXPECT_EQ(state(to_remove), runs::RunState::Succeeded);
