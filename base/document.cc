@@ -20,6 +20,14 @@ constexpr int kMaxDepth = 32;
 constexpr std::size_t kMaxNodes = 200'000;  // counted through aliases, which can multiply
 constexpr std::size_t kMaxShown = 80;       // bytes of a wrong value in a message
 
+// The shortest text that is read as this number again; empty for what JSON has no text for.
+std::string shortest(double value) {
+  if (!std::isfinite(value)) return "";
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  return error == std::errc{} ? std::string(text, end) : std::string();
+}
+
 std::string place(const std::string& source, const YAML::Mark& mark) {
   return mark.is_null() ? source : source + ":" + std::to_string(mark.line + 1);
 }
@@ -106,6 +114,20 @@ struct Table::State {
   std::string path;  // "model." or empty
   std::set<std::string> asked;
   std::span<const OtherName> other_names;
+  std::list<AskedKey>* told = nullptr;  // what is asked
+
+  // Of a key, unless nobody wants to know.
+  AskedKey* tell(const std::string& key, AskedKey::Form form, std::string absent = {}) {
+    if (told == nullptr) return nullptr;
+    const auto known = std::find_if(told->begin(), told->end(),
+                                    [&](const AskedKey& each) { return each.name == key; });
+    if (known != told->end()) return &*known;
+    AskedKey& made = told->emplace_back();
+    made.name = key;
+    made.form = form;
+    made.absent = std::move(absent);
+    return &made;
+  }
 
   // The key that was meant by an unknown one, as far as that can be guessed.
   [[nodiscard]] std::optional<std::string> meant_by(const std::string& unknown) const {
@@ -191,8 +213,9 @@ Table Table::parse(std::string_view text, const std::string& source) {
 }
 
 Table Table::parse(std::string_view text, const std::string& source,
-                   std::span<const OtherName> other_names) {
+                   std::span<const OtherName> other_names, std::list<AskedKey>* asked) {
   auto state = std::make_unique<State>();
+  state->told = asked;
   state->source = source;
   state->other_names = other_names;
   state->node = load(text, source);
@@ -243,6 +266,7 @@ std::vector<std::string> Table::keys() const {
 }
 
 void Table::read(const std::string& key, bool* value) {
+  state_->tell(key, AskedKey::Form::Flag, *value ? "true" : "false");
   const auto text = state_->scalar(key, "true or false");
   if (!text) return;
   if (*text != "true" && *text != "false") state_->fail_value(key, *text, "true or false");
@@ -250,6 +274,7 @@ void Table::read(const std::string& key, bool* value) {
 }
 
 void Table::read(const std::string& key, std::int64_t* value) {
+  state_->tell(key, AskedKey::Form::Whole, std::to_string(*value));
   const auto text = state_->scalar(key, "a whole number");
   if (!text) return;
   const auto number = parse_integer(*text);
@@ -267,6 +292,9 @@ void Table::read(const std::string& key, int* value) {
 }
 
 void Table::read(const std::string& key, std::uint64_t* value) {
+  if (AskedKey* const told = state_->tell(key, AskedKey::Form::Whole, std::to_string(*value))) {
+    told->low = 0;
+  }
   constexpr const char* kKind = "a whole number of 0 to 2^64 - 1";
   const auto text = state_->scalar(key, kKind);
   if (!text) return;
@@ -278,6 +306,7 @@ void Table::read(const std::string& key, std::uint64_t* value) {
 }
 
 void Table::read(const std::string& key, double* value) {
+  state_->tell(key, AskedKey::Form::Number, shortest(*value));
   const auto text = state_->scalar(key, "a number");
   if (!text) return;
   const auto number = parse_number(*text);
@@ -286,17 +315,20 @@ void Table::read(const std::string& key, double* value) {
 }
 
 void Table::read(const std::string& key, std::optional<double>* value) {
+  state_->tell(key, AskedKey::Form::Number);
   double number = 0;
   read(key, &number);
   if (has(key) && state_->find(key).IsDefined()) *value = number;
 }
 
 void Table::read(const std::string& key, std::string* value) {
+  state_->tell(key, AskedKey::Form::Text);
   const auto text = state_->scalar(key, "text");
   if (text) *value = *text;
 }
 
 void Table::read(const std::string& key, std::vector<std::string>* value) {
+  state_->tell(key, AskedKey::Form::Texts);
   const YAML::Node node = state_->find(key);
   if (!node.IsDefined()) return;
   if (node.IsScalar()) {
@@ -312,6 +344,10 @@ void Table::read(const std::string& key, std::vector<std::string>* value) {
 }
 
 void Table::read_choice(const std::string& key, const std::vector<std::string>& names, int* value) {
+  const std::string absent = "\"" + names.at(static_cast<std::size_t>(*value)) + "\"";
+  if (AskedKey* const told = state_->tell(key, AskedKey::Form::Choice, absent)) {
+    told->choices = names;
+  }
   const auto text = state_->scalar(key, "one of " + join(names, ", "));
   if (!text) return;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -323,9 +359,21 @@ void Table::read_choice(const std::string& key, const std::vector<std::string>& 
   state_->fail_value(key, *text, "one of " + join(names, ", "));
 }
 
+void Table::note_range(const std::string& key, double low, double high, bool low_is_out,
+                       bool high_is_out) {
+  AskedKey* const told = state_->tell(key, AskedKey::Form::Number);
+  if (told == nullptr) return;
+  told->low = low;
+  told->high = high;
+  told->low_is_out = low_is_out;
+  told->high_is_out = high_is_out;
+}
+
 Table Table::table(const std::string& key) {
   const YAML::Node value = state_->find(key);
   auto child = std::make_unique<State>();
+  AskedKey* const told = state_->tell(key, AskedKey::Form::Mapping);
+  child->told = told == nullptr ? nullptr : &told->below;
   child->source = state_->source;
   child->path = state_->path + key + ".";
   child->other_names = state_->other_names;

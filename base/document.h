@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,16 +20,31 @@ struct OtherName {
   std::string_view key;   // ours, with the mappings that it is in: "batch.size"
 };
 
+// What a reader asks a mapping for: a key, and what its value may be. A schema of what it takes can
+// be made of these.
+struct AskedKey {
+  enum class Form { Flag, Whole, Number, Text, Texts, Choice, Mapping };
+  std::string name{};
+  Form form = Form::Text;
+  std::vector<std::string> choices{};
+  std::string absent{};  // its value where it is absent, as JSON; empty: it has none
+  std::optional<double> low{}, high{};
+  bool low_is_out = false, high_is_out = false;
+  std::list<AskedKey> below{};  // of a mapping
+};
+
 // One mapping of a document. Every key must be read before finish(); a key that nobody read is an
 // error with "did you mean". All errors are Code::User: "run.yaml:12: model.hiden: unknown key; …".
 class Table {
  public:
   // Parses `text`; `source` is the name in messages. The root must be a mapping; depth, size (1
   // MiB) and duplicate keys are checked. `other_names` are suggested for unknown keys, here and in
-  // the mappings below; they live as long as the table.
+  // the mappings below; they live as long as the table. asked: gets what this table and those below
+  // are asked for, in the order of the first time.
   [[nodiscard]] static Table parse(std::string_view text, const std::string& source);
   [[nodiscard]] static Table parse(std::string_view text, const std::string& source,
-                                   std::span<const OtherName> other_names);
+                                   std::span<const OtherName> other_names,
+                                   std::list<AskedKey>* asked = nullptr);
   // The same for a text that is a list of mappings at the top; paths in messages start with [0].
   [[nodiscard]] static std::vector<Table> parse_list(std::string_view text,
                                                      const std::string& source);
@@ -57,6 +73,9 @@ class Table {
     read_choice(key, names, &index);
     *value = static_cast<Enum>(index);
   }
+  // For whoever is told what was asked: the value of `key`, which was read, lies between these.
+  void note_range(const std::string& key, double low, double high, bool low_is_out,
+                  bool high_is_out);
   // The mapping under `key`; an empty one when absent.
   [[nodiscard]] Table table(const std::string& key);
   [[nodiscard]] bool is_table(const std::string& key) const;

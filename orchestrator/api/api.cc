@@ -31,6 +31,7 @@
 #include "orchestrator/files/shared_files.h"
 #include "orchestrator/runs/run_records.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/contract/run_schema.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -79,6 +80,10 @@ Response Api::health(const Call&) {
 bool Api::is_ready() { return check_store(controller_).good; }
 
 Response Api::document(const Call&) { return json_response(200, openapi_document()); }
+
+Response Api::run_file_schema(const Call&) {
+  return json_response(200, base::parse_json<Json>(trainer::contract::run_file_schema()));
+}
 
 runs::Run Api::find(const Call& call) {
   store::Snapshot store = controller_.store().snapshot();

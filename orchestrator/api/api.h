@@ -52,6 +52,7 @@ class Api {
   [[nodiscard]] Response version(const Call& call);
   [[nodiscard]] Response health(const Call& call);
   [[nodiscard]] Response document(const Call& call);
+  [[nodiscard]] Response run_file_schema(const Call& call);
   [[nodiscard]] Response nodes(const Call& call);
   [[nodiscard]] Response events(const Call& call);
   [[nodiscard]] Response event_stream(const Call& call);

@@ -135,6 +135,7 @@ constexpr Parameter kLogSearchQuery[] = {
 
 constexpr RouteAnswer kVersionAnswers[] = {{200, "Version"}};
 constexpr RouteAnswer kDocumentAnswers[] = {{200, "OpenApi"}};
+constexpr RouteAnswer kSchemaAnswers[] = {{200, "RunFileSchema", "a JSON Schema"}};
 constexpr RouteAnswer kHealthAnswers[] = {{200, "Health"}};
 constexpr RouteAnswer kNodesAnswers[] = {{200, "Nodes"}};
 constexpr RouteAnswer kEventsAnswers[] = {{200, "Events"}};
@@ -207,6 +208,7 @@ std::vector<Route> Api::controller_routes() {
       {"GET", "version", "version, scheduler and runs directory", &Api::version, kVersionAnswers},
       {"GET", "health", "what works and what does not", &Api::health, kHealthAnswers},
       {"GET", "openapi.json", "this document", &Api::document, kDocumentAnswers},
+      {"GET", "run_file_schema", "what a run file may say", &Api::run_file_schema, kSchemaAnswers},
       {"GET", "nodes", "the machines, and the runs on them", &Api::nodes, kNodesAnswers},
       {"GET", "references", "reference curves, by name", &Api::references, kReferencesAnswers,
        kReferencesQuery},
@@ -227,7 +229,7 @@ std::vector<Route> Api::run_routes() {
   return {
       {"GET", "runs", "a list of runs", &Api::list, kListAnswers, kListQuery},
       {"POST", "runs", "submits a run file", &Api::submit, kSubmitAnswers, kSubmitQuery, Needed,
-       "RunFile", kRunFile},
+       "SubmittedRun", kRunFile},
       {"GET", "runs/{id}", "one run", &Api::show, kRunAnswers, kShowQuery},
       {"DELETE", "runs/{id}", "removes a run that is over", &Api::remove, kRemovalAnswers,
        kRemoveQuery},

@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/control/run_logs.h"
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/runs/reference.h"
 #include "orchestrator/store/row_fields.h"
+#include "trainer/contract/run_schema.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -188,10 +190,10 @@ void add_runs(Json* all) {
        {"checks",
         list_of(object({{"name", text()}, {"good", or_null(flag())}, {"detail", text()}}))}});
   json["RunOrPreview"] = {{"anyOf", {reference("Run"), reference("RunPreview")}}};
-  json["RunFile"] = {
-      {"type", "object"},
-      {"additionalProperties", true},
-      {"description", "A run file as JSON (docs/formats/run_file.md); its YAML is taken, too."}};
+  json["RunFile"] = base::parse_json<Json>(trainer::contract::run_file_schema());
+  json["SubmittedRun"] = json["RunFile"];
+  json["SubmittedRun"]["properties"]["plan"] = any_object();
+  json["RunFileSchema"] = any_object();
   json["Resumption"] = optionally(object({}), {{"slurm", any_object()}});
   const Json checkpoints = list_of(object(
       {{"name", text()}, {"step", integer()}, {"bytes", integer()}, {"reasons", list_of(text())}}));

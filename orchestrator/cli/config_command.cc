@@ -1,5 +1,5 @@
 // `regatta config show`: the values of a run file, the user's file and the site's together, and
-// which of them says what. Needs no controller.
+// which of them says what; `config schema`: what a run file may say. Neither needs a controller.
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -15,6 +15,7 @@
 #include "orchestrator/site/site_defaults.h"
 #include "orchestrator/text/terminal.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/contract/run_schema.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
@@ -175,10 +176,25 @@ class ConfigShow : public Command {
   ConfigOptions options_;
 };
 
+class ConfigSchema : public Command {
+ public:
+  explicit ConfigSchema()
+      : Command({"schema",
+                 Group::Controller,
+                 "print what a run file may say, as a JSON Schema for editors",
+                 {"config schema > run.schema.json"}}) {}
+
+  int run() override {
+    std::cout << trainer::contract::run_file_schema();
+    return 0;
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<Command> config_command(const Program& program) {
   Commands parts;
+  parts.push_back(std::make_unique<ConfigSchema>());
   parts.push_back(std::make_unique<ConfigShow>(program));
   return std::make_unique<CommandFamily>(
       CommandText{"config", Group::Controller, "settings of the site and the user", {}},

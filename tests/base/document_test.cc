@@ -300,5 +300,35 @@ TEST(Table, FailPointsAtTheKeyOrTheMapping) {
   EXPECT_EQ(error_of([&] { table.fail("c", "is missing"); }), "f:1: c: is missing");
 }
 
+TEST(Table, TellsWhatItIsAskedFor) {
+  std::list<AskedKey> asked;
+  Table table = Table::parse("{a: 3, inner: {b: x}}", "f", {}, &asked);
+  int a = 7;
+  table.read("a", &a);
+  table.note_range("a", 1, 9, true, false);
+  table.read("a", &a);
+  double share = 0.1;
+  table.read("share", &share);
+  int choice = 1;
+  table.read_choice("choice", {"one", "two"}, &choice);
+  std::string b;
+  table.table("inner").read("b", &b);
+  ASSERT_EQ(asked.size(), 4U) << "each once";
+  auto key = asked.begin();
+  EXPECT_EQ(key->name, "a");
+  EXPECT_EQ(key->form, AskedKey::Form::Whole);
+  EXPECT_EQ(key->absent, "7") << "as it was before it was read";
+  EXPECT_EQ(key->low, 1);
+  EXPECT_TRUE(key->low_is_out);
+  EXPECT_FALSE(key->high_is_out);
+  EXPECT_EQ((++key)->absent, "0.1");
+  EXPECT_EQ((++key)->absent, "\"two\"");
+  EXPECT_EQ(key->choices.size(), 2U);
+  EXPECT_EQ((++key)->form, AskedKey::Form::Mapping);
+  ASSERT_EQ(key->below.size(), 1U);
+  EXPECT_EQ(key->below.front().name, "b");
+  EXPECT_EQ(key->below.front().absent, "");
+}
+
 }  // namespace
 }  // namespace regatta::base

@@ -59,6 +59,9 @@ template <typename Number>
 void read_range(Table& table, const std::string& key, Number* value, std::common_type_t<Number> low,
                 std::common_type_t<Number> high, Ends ends = Ends::Closed) {
   table.read(key, value);
+  table.note_range(key, static_cast<double>(low), static_cast<double>(high),
+                   ends == Ends::OpenLow || ends == Ends::Open,
+                   ends == Ends::OpenHigh || ends == Ends::Open);
   const bool open_low = ends == Ends::OpenLow || ends == Ends::Open;
   const bool open_high = ends == Ends::OpenHigh || ends == Ends::Open;
   const bool inside =
@@ -293,8 +296,9 @@ SlurmResources slurm_resources_of(const RunConfig& config) {
                       : default_slurm_resources(config.ranks, config.ranks_per_node);
 }
 
-RunConfig parse_run_config(std::string_view text, const std::string& source) {
-  Table root = Table::parse(text, source, kOtherNames);
+RunConfig parse_run_config(std::string_view text, const std::string& source,
+                           std::list<base::AskedKey>* asked) {
+  Table root = Table::parse(text, source, kOtherNames, asked);
   RunConfig config;
   read_name(root, &config.name);
   read_range(root, "steps", &config.steps, 1, kMaxSteps);

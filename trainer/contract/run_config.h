@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,10 @@
 #include "trainer/contract/balance.h"
 #include "trainer/contract/model_shape.h"
 #include "trainer/contract/slurm_resources.h"
+
+namespace regatta::base {
+struct AskedKey;
+}
 
 namespace regatta::trainer::contract {
 
@@ -149,7 +154,9 @@ struct RunConfig {
 [[nodiscard]] const std::string& metric_of(const RunConfig& config);
 
 // Throws Code::User with "source:line: path: …". Relative data paths stay relative.
-[[nodiscard]] RunConfig parse_run_config(std::string_view text, const std::string& source);
+// asked: as Table::parse() has it (run_schema.h).
+[[nodiscard]] RunConfig parse_run_config(std::string_view text, const std::string& source,
+                                         std::list<base::AskedKey>* asked = nullptr);
 
 // The canonical JSON of a configuration: every key, fixed order, so equal configurations give equal
 // text. parse_run_config reads it back.

@@ -137,6 +137,7 @@ void read_word(Table& table, const std::string& key, std::string_view signs, std
 
 void read_count(Table& table, const std::string& key, int low, int high, int* value) {
   table.read(key, value);
+  table.note_range(key, low, high, false, false);
   if (*value >= low && *value <= high) return;
   table.fail(key, "is " + std::to_string(*value) + "; use " + std::to_string(low) + " to " +
                       std::to_string(high));

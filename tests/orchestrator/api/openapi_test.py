@@ -548,6 +548,71 @@ def attempts_and_evaluations_are_what_the_journals_say(api, _):
         for record in records if record["type"] == "eval"]
 
 
+def the_schema_of_run_files_is_that_of_their_reader(api, data):
+    """What the reader takes fits the schema, and what does not fit is refused: for every key, around its limits."""
+    schema = api("GET", "/run_file_schema")[1]
+    printed = regatta_offline("config", "schema")
+    assert json.loads(printed.stdout) == schema == api.document.json["components"]["schemas"]["RunFile"], printed
+    fits = jsonschema.Draft202012Validator(schema).is_valid
+    whole = {"name": "schema", "data": {"path": str(data), "max_length": 48}, "steps": 5, "batch": {"size": 8},
+             "target": {"value": 0.5}, "model": {"preset": "tiny"}}
+
+    def refused(file):
+        status, answer = api("POST", "/runs", file, query="dry_run=true")
+        assert status in (200, 422), answer
+        return status == 422
+    for run in api("GET", "/runs", query="archived=all")[1]["runs"]:  # every key, as the controller writes it
+        config = api("GET", "/runs/{id}", id=run["id"])[1]["config"]
+        assert fits(config), config
+    assert fits(whole) and not refused(whole)
+    tried = 0
+    for path, key in leaves(schema):
+        for value in wrong_values(key):
+            file = json.loads(json.dumps(whole))
+            place = file
+            for name in path[:-1]:
+                place = place.setdefault(name, {})
+            place[path[-1]] = value
+            if path[0] == "mllog":
+                file["mllog"] = {"file": "f", "submitter": "s", **file["mllog"]}
+            tried += 1
+            assert not fits(file) and refused(file), (path, value, fits(file))
+        file = json.loads(json.dumps(whole))
+        place = file
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+        place["no_such_key"] = 1
+        assert not fits(file) and refused(file), path
+    assert tried > 100, tried
+    without_data = {key: value for key, value in whole.items() if key != "data"}
+    assert not fits(without_data) and refused(without_data)
+    page = (ROOT / "docs" / "formats" / "run_file.md").read_text()
+    for path, _ in leaves(schema):
+        assert path[-1] in page, f"{path} is not in docs/formats/run_file.md"
+
+
+def leaves(schema, path=()):
+    for name, key in schema.get("properties", {}).items():
+        if key.get("type") == "object":
+            yield from leaves(key, (*path, name))
+        else:
+            yield (*path, name), key
+
+
+def wrong_values(key):
+    if "enum" in key:
+        return ["no such choice"]
+    wrong = [] if isinstance(key["type"], list) else ["no such value"]
+    for bound, beyond in (("minimum", -1), ("exclusiveMinimum", 0), ("maximum", 1), ("exclusiveMaximum", 0)):
+        if bound in key:
+            wrong.append(key[bound] + beyond)
+    return wrong
+
+
+def regatta_offline(*words):
+    return subprocess.run([BUILD / "orchestrator" / "regatta", *words], capture_output=True, text=True, timeout=60, check=True)
+
+
 def the_examples_in_it_are_taken(api, data):
     """Each body of an example is sent to its address; none is refused for what it says."""
     names = {"id": api("GET", "/runs", query="name=long")[1]["runs"][0]["id"], "name": "latest"}
@@ -786,9 +851,9 @@ def nothing_in_it_was_left_out(api, _):
 
 CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_as_it_says,
          a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, charts_are_what_the_journals_say,
-         attempts_and_evaluations_are_what_the_journals_say, the_examples_in_it_are_taken, what_happened_is_told,
-         each_parameter_is_checked, access_is_as_it_says, answers_are_tagged_and_compressed,
-         the_command_line_lists_what_the_api_does, curves_of_others_are_kept, tensorboard_reads_what_is_exported,
+         attempts_and_evaluations_are_what_the_journals_say, the_schema_of_run_files_is_that_of_their_reader,
+         the_examples_in_it_are_taken, what_happened_is_told, each_parameter_is_checked, access_is_as_it_says,
+         answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, tensorboard_reads_what_is_exported,
          nothing_in_it_was_left_out]
 
 
