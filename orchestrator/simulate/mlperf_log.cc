@@ -1,12 +1,13 @@
 #include "orchestrator/simulate/mlperf_log.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -169,6 +170,25 @@ std::string as_name(const std::string& text) {
   return name.substr(0, kMostName);
 }
 
+constexpr std::string_view kResults = "training_results_";
+
+std::vector<std::string> parts_between(const std::string& text, std::string_view separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == text.size()) return parts;
+    begin = end + separator.size();
+  }
+}
+
+// "v4.1"
+bool is_round(const std::string& text) {
+  const std::size_t dot = text.find('.');
+  return text.size() > 3 && text.front() == 'v' && dot != std::string::npos && dot > 1 &&
+         base::is_digits(text.substr(1, dot - 1)) && base::is_digits(text.substr(dot + 1));
+}
+
 }  // namespace
 
 runs::ReferenceCurve read_mlperf_log(std::string_view text, const std::string& source) {
@@ -186,12 +206,11 @@ MlperfPlace mlperf_place(const std::string& path) {
   const std::string stem = file.stem().string();
   MlperfPlace place;
   std::string result = stem;
-  std::smatch found;
-  static const std::regex one_name("(v[0-9]+\\.[0-9]+)__(.+)__(.+)__(.+)");
-  static const std::regex round_folder("training_results_(v[0-9]+\\.[0-9]+)");
-  if (std::regex_match(stem, found, one_name)) {
-    place = {"", found[1], found[2], found[3]};
-    result = found[4];
+  // v4.1__SUBMITTER__SYSTEM__result_0
+  const std::vector<std::string> parts_of_name = parts_between(stem, "__");
+  if (parts_of_name.size() == 4 && is_round(parts_of_name[0])) {
+    place = {"", parts_of_name[0], parts_of_name[1], parts_of_name[2]};
+    result = parts_of_name[3];
   } else {
     // …/SUBMITTER/results/SYSTEM/bert/result_0.txt
     const std::filesystem::path system = file.parent_path().parent_path();
@@ -200,7 +219,9 @@ MlperfPlace mlperf_place(const std::string& path) {
       place.system = system.filename();
       place.submitter = results.parent_path().filename();
       const std::string above = results.parent_path().parent_path().filename();
-      if (std::regex_match(above, found, round_folder)) place.round = found[1];
+      if (above.rfind(kResults, 0) == 0 && is_round(above.substr(kResults.size()))) {
+        place.round = above.substr(kResults.size());
+      }
     }
   }
   std::vector<std::string> parts;

@@ -56,14 +56,19 @@ MllogWriter::MllogWriter(base::FileSystem& files, const base::Path& path, std::s
   if (!is_over_) file_ = files_.open(path_, base::FileSystem::Open::Append);
 }
 
-// What an earlier attempt of the run has left.
+// What an earlier attempt of the run has left. A loss of power may have damaged lines of it, which
+// is no reason not to train.
 void MllogWriter::take_up(const std::string& text) {
-  std::size_t good = 0;  // bytes that stay
-  std::string owner;
+  std::string kept, owner;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;  // torn
     const Json line = parsed(std::string_view(text).substr(begin, end - begin));
+    if (line.is_null() && owner == run_) {
+      base::log(base::LogLevel::Warning, path_.string() + ": a damaged line is left out");
+      begin = end + 1;
+      continue;
+    }
     if (line.is_null()) {
       throw base::Error(base::Code::User, path_.string() +
                                               " is there, and is no log of MLPerf; name another "
@@ -80,16 +85,17 @@ void MllogWriter::take_up(const std::string& text) {
     }
     const auto time = line.find("time_ms");
     if (time != line.end() && time->is_number_integer()) last_ms_ = time->get<std::int64_t>();
-    begin = good = end + 1;
+    kept.append(text, begin, end + 1 - begin);
+    begin = end + 1;
   }
-  if (good > 0 && owner != run_) {
+  if (!kept.empty() && owner != run_) {
     throw base::Error(base::Code::User,
                       path_.string() + " is the log of " +
                           (owner.empty() ? "another run" : "run " + base::printable(owner)) +
                           "; name another file for the log of " + base::printable(run_));
   }
-  if (!has_start_) good = 0;
-  if (good < text.size()) base::replace_file(files_, path_, text.substr(0, good));
+  if (!has_start_) kept.clear();
+  if (kept != text) base::replace_file(files_, path_, kept);
 }
 
 void MllogWriter::describe(const contract::RunConfig& config, const MllogSamples& samples) {
