@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
@@ -25,7 +26,7 @@ std::string subject_of(const Json& event) {
     const Json value = event.value(key, Json());
     if (value.is_null()) return;
     text += (text.empty() ? "" : " ") + std::string(before) +
-            (value.is_string() ? value.get<std::string>() : value.dump());
+            (value.is_string() ? value.get<std::string>() : base::json_text(value));
   };
   add("launch", "launch ");
   add("attempt", "attempt ");
@@ -65,7 +66,7 @@ class Events : public Command {
                  Group::Runs,
                  "what happened, and who asked for it",
                  {"events", "events demo", "events -f --kind run.failed,node",
-                  "events --by 'uid 1000' --limit 500 -o json"}}),
+                  "events --by token --limit 500 -o json"}}),
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
@@ -24,7 +25,9 @@ void print(const std::string& text) { std::cout << text << std::flush; }
 
 std::string table_of(const Json& files) {
   std::vector<std::vector<std::string>> rows{{"LAUNCH", "ATTEMPT", "RANK", "KIND", "SIZE", "FILE"}};
-  const auto number = [](const Json& value) { return value.is_null() ? "-" : value.dump(); };
+  const auto number = [](const Json& value) {
+    return value.is_null() ? "-" : base::json_text(value);
+  };
   for (const Json& file : files) {
     rows.push_back({number(file["launch"]), number(file["attempt"]), number(file["rank"]),
                     file.value("kind", ""), base::human_bytes(file["bytes"].get<std::uint64_t>()),
@@ -197,7 +200,7 @@ class Logs : public Command {
       } else if (!text.empty() || !follow_) {
         print_json_line(part);
       }
-      where = "offset=" + part["next"].dump();
+      where = "offset=" + base::json_text(part["next"]);
       if (!text.empty()) reading.in_line = part.value("ends_in_line", false);
       if (newest && part["file"].is_string()) reading.pin(part);
       const bool ended = text.empty();

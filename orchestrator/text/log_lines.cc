@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace regatta::orchestrator::text {
@@ -47,9 +48,9 @@ std::string log_text(const std::string& log) {
 std::string step_line(const Json& run) {
   const Json step = field(run, "step");
   if (!step.is_number_integer() || step.get<std::int64_t>() <= 0) return "";
-  std::string begin = "-- step " + step.dump();
+  std::string begin = "-- step " + base::json_text(step);
   const Json steps = field(run, "steps");
-  if (steps.is_number_integer()) begin += "/" + steps.dump();
+  if (steps.is_number_integer()) begin += "/" + base::json_text(steps);
   begin += figure(field(run, "loss"), "loss ", "%.4g");
   const std::string rate = figure(field(run, "samples_per_second"), "", "%.4g") + " samples/s";
   std::string metric;
@@ -73,7 +74,7 @@ std::string event_lines(const Json& metrics) {
   std::vector<std::pair<double, std::string>> lines;
   const auto add = [&](const Json& row, std::string text) {
     const double at = row[1].is_number() ? row[1].get<double>() : 0;
-    lines.emplace_back(at, "-- step " + row[0].dump() + ": " + std::move(text) + "\n");
+    lines.emplace_back(at, "-- step " + base::json_text(row[0]) + ": " + std::move(text) + "\n");
   };
   for (const Json& row : field(metrics, "evaluations")) {
     add(row, "evaluation" + figure(row[2], "mlm_accuracy ", "%.4f") +
