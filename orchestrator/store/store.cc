@@ -209,6 +209,7 @@ void Store::bound_log() {
 }
 
 void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::string& by) {
+  const bool resumes = wanted == runs::Wanted::Resume;
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
   write_anyhow([&] {
@@ -217,10 +218,10 @@ void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::stri
         ->prepare(
             "UPDATE runs SET wanted = ?2, drained = CASE WHEN ?3 THEN 0 ELSE drained END "
             "WHERE number = ?1")
-        .bind(runs::row_of(run), static_cast<int>(wanted), wanted == runs::Wanted::Resume)
+        .bind(runs::row_of(run), static_cast<int>(wanted), resumes)
         .run();
     if (wanted == runs::Wanted::Cancel) events_->note_wish(run, "run.cancel_asked", by);
-    if (wanted == runs::Wanted::Resume) events_->note_wish(run, "run.resume_asked", by);
+    if (resumes) events_->note_wish(run, "run.resume_asked", by);
     transaction.commit();
   });
 }
