@@ -69,6 +69,10 @@ Response parameter_problem(const std::string& name, const std::string& message) 
   return problem(400, "user", message, {{"parameter", base::printable(name.substr(0, 50))}});
 }
 
+Response empty_filter(const std::string& name) {
+  return parameter_problem(name, name + " is empty; leave it out where everything is wanted");
+}
+
 Response wrong_method(const std::string& allowed) {
   Response response = error_response(405, "method_not_allowed",
                                      "this address does not take that method; use " + allowed);

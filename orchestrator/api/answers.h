@@ -17,6 +17,8 @@ namespace regatta::orchestrator::api {
                                       const std::string& message);
 // 400, with the query parameter at fault in "parameter".
 [[nodiscard]] Response parameter_problem(const std::string& name, const std::string& message);
+// 400 for a filter that is there and says nothing: by a slip everything would fit.
+[[nodiscard]] Response empty_filter(const std::string& name);
 // 405; allowed: "GET, POST"
 [[nodiscard]] Response wrong_method(const std::string& allowed);
 

@@ -74,7 +74,7 @@ Response Api::version(const Call&) {
 }
 
 Response Api::health(const Call&) {
-  return json_response(200, health_json(controller_, clock_.utc_seconds()));
+  return json_response(200, health_json(controller_, clock_.utc_seconds(), files_, shared_));
 }
 
 bool Api::is_ready() { return check_store(controller_).good; }
@@ -286,6 +286,7 @@ Response Api::submit(const Call& call) {
   runs::LabelChange label;
   label.tags = base::split(call.text("tags").value_or(""), ',');
   std::erase(*label.tags, "");
+  (void)runs::changed({}, label);
   if (call.flag("dry_run")) {
     return json_response(
         200, preview_json(controller_.preview(request.body, after), controller_.scheduler_name()));

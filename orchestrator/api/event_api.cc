@@ -38,6 +38,9 @@ std::variant<store::EventFilter, Response> filter_of(store::StoreReads& store, c
   }
   std::sort(filter.kinds.begin(), filter.kinds.end());
   filter.kinds.erase(std::unique(filter.kinds.begin(), filter.kinds.end()), filter.kinds.end());
+  for (const char* const name : {"kind", "run", "node", "by"}) {
+    if (call.text(name) == "") return empty_filter(name);
+  }
   filter.node = call.text("node").value_or("");
   filter.by = call.text("by").value_or("");
   if (const auto run = call.text("run")) {
@@ -47,6 +50,7 @@ std::variant<store::EventFilter, Response> filter_of(store::StoreReads& store, c
     } catch (const base::Error& error) {
       if (error.code() != base::Code::NotFound) throw;
       filter.run = *run;
+      if (store.events_after({{}, *run, {}, {}}, 0, 1).events.empty()) throw;
     }
   }
   return filter;

@@ -44,6 +44,38 @@ HealthCheck check_adoption(const control::Controller& controller) {
               " unknown run directories taken in so far"};
 }
 
+// Whether the runs are where they are looked for: a directory that was moved, or whose file system
+// is not mounted, is empty and in order to everybody else.
+HealthCheck check_runs(control::Controller& controller, base::FileSystem& files,
+                       files::SharedFiles* shared) {
+  constexpr int kNewest = 20;
+  constexpr double kSeconds = 3;
+  const std::string where = base::printable(controller.runs_directory().string());
+  try {
+    store::RunFilter newest;
+    newest.limit = kNewest;
+    newest.archived = store::Archived::Also;
+    std::vector<base::Path> directories;
+    for (const store::RunRow& row : controller.store().snapshot().list(newest).rows) {
+      directories.emplace_back(row.run.directory);
+    }
+    const bool found = files::call_if(
+        shared, controller.runs_directory(), kSeconds, [files = &files, directories] {
+          return directories.empty() ||
+                 std::any_of(directories.begin(), directories.end(), [files](const auto& each) {
+                   return files->exists(each / "run.json");
+                 });
+        });
+    if (found) return check_adoption(controller);
+    return {"runs_directory", false,
+            where + " has none of the newest " + base::plural(directories.size(), "run") +
+                "; mount its file system, or name the directory that has them with `regatta serve "
+                "--runs`"};
+  } catch (const base::Error& error) {
+    return {"runs_directory", false, where + ": " + error.what()};
+  }
+}
+
 }  // namespace
 
 Json version_json(const std::string& commit, const std::optional<std::string>& scheduler,
@@ -65,11 +97,12 @@ HealthCheck check_store(control::Controller& controller) {
   }
 }
 
-Json health_json(control::Controller& controller, double now_utc) {
+Json health_json(control::Controller& controller, double now_utc, base::FileSystem& files,
+                 files::SharedFiles* shared) {
   bool good = true;
   Json checks = Json::array();
   for (const HealthCheck& check : {check_pages(controller), check_scheduler(controller, now_utc),
-                                   check_adoption(controller)}) {
+                                   check_runs(controller, files, shared)}) {
     good = good && check.good;
     checks.push_back({{"name", check.name}, {"good", check.good}, {"detail", check.detail}});
   }

@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "base/file_system.h"
 #include "orchestrator/control/controller.h"
+#include "orchestrator/files/shared_files.h"
 
 namespace regatta::orchestrator::api {
 
@@ -26,7 +28,9 @@ struct HealthCheck {
 [[nodiscard]] HealthCheck check_store(control::Controller& controller);
 
 // {"status": "ok" or "degraded", "checks": [{"name", "good", "detail"}…]} of the store, the
-// scheduler and the taking in of run directories. Asks nobody but the store.
-[[nodiscard]] nlohmann::ordered_json health_json(control::Controller& controller, double now_utc);
+// scheduler and the runs directory, which is looked into (in `shared`, which may be null).
+[[nodiscard]] nlohmann::ordered_json health_json(control::Controller& controller, double now_utc,
+                                                 base::FileSystem& files,
+                                                 files::SharedFiles* shared);
 
 }  // namespace regatta::orchestrator::api

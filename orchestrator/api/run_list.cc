@@ -154,6 +154,9 @@ Json slim_row(const Json& row) {
 }
 
 Response list_runs(store::StoreReads& store, const Call& call, double now_utc) {
+  for (const char* const name : {"tag", "owner", "node"}) {
+    if (call.text(name) == "") return empty_filter(name);
+  }
   store::RunFilter filter = filter_of(call);
   if (const auto cursor = call.text("before")) {
     filter.after = parse_cursor(filter, *cursor);

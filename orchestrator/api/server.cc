@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/api/delivery.h"
 #include "orchestrator/api/exchange.h"
 #include "orchestrator/api/listeners.h"
 #include "orchestrator/files/work_lane.h"
@@ -142,7 +143,9 @@ class HttpServer::Implementation {
                                 : reads_;
     const bool taken = lane.offer([this, id, head, body = std::move(body), peer] {
       Wire wire = exchange(head, body, peer, handler_);
-      if (wire.rest && !take_seat(&wire.rest)) wire = {to_wire(too_busy(), Body::Sent)};
+      if (wire.rest && !take_seat(&wire.rest)) {
+        wire = {to_wire(with_request_id(no_seat(), request_id_of(head)), Body::Sent)};
+      }
       connections_->answer(id, std::move(wire));
     });
     if (!taken) return too_busy();
@@ -161,9 +164,18 @@ class HttpServer::Implementation {
     });
   }
 
-  // False: as many answers go out piece by piece as may.
+  static Response no_seat() {
+    Response response = too_busy();
+    Response refused = error_response(
+        503, "busy", "as many event streams or downloads are open as there may be; try again");
+    refused.headers = std::move(response.headers);
+    return refused;
+  }
+
+  // False: as many answers of its kind go out piece by piece as may. Readers of events, who stay,
+  // keep nobody from downloading.
   bool take_seat(std::shared_ptr<BodyStream>* stream) {
-    auto taken = taken_seats_;
+    auto taken = (*stream)->size() ? download_seats_ : event_seats_;
     if (taken->fetch_add(1) >= options_.limits.streams) {
       taken->fetch_sub(1);
       return false;
@@ -176,15 +188,16 @@ class HttpServer::Implementation {
 
   const ServerOptions options_;
   const Handler handler_;
-  const std::shared_ptr<std::atomic<std::size_t>> taken_seats_ =
-      std::make_shared<std::atomic<std::size_t>>(0);
+  using Seats = std::shared_ptr<std::atomic<std::size_t>>;  // that are taken
+  const Seats event_seats_ = std::make_shared<std::atomic<std::size_t>>(0);
+  const Seats download_seats_ = std::make_shared<std::atomic<std::size_t>>(0);
   TcpListener tcp_;
   std::optional<UnixListener> unix_;
   std::optional<Connections> connections_;
   files::WorkLane reads_{kReads};
   files::WorkLane writes_{kWrites};
   files::WorkLane quick_{kQuick};
-  files::WorkLane streams_{{kStreamWorkers, options_.limits.streams}};
+  files::WorkLane streams_{{kStreamWorkers, 2 * options_.limits.streams}};
 };
 
 HttpServer::HttpServer(const ServerOptions& options, Handler handler)

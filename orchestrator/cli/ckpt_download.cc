@@ -46,6 +46,7 @@ class CkptDownload : public Command {
     options.add("-o,--output", ValueKind::Directory, &output_,
                 "directory to put them in (default: the checkpoint's name)");
     options.add("--export", &of_export_, "the files of its export, as POST …/export has made them");
+    options.add("--force", &replace_, "replace files of the same names that are there");
     add_server_options(options, &client_);
   }
 
@@ -54,13 +55,15 @@ class CkptDownload : public Command {
     const std::string path = "/runs/" + path_part(run_) + "/checkpoints/" + path_part(checkpoint_);
     const Json answer = client.get(of_export_ ? path + "/export" : path);
     const std::string name = plain(answer.value("name", ""));
-    const std::vector<RemoteFile> files = of_export_ ? exported(answer) : stored(answer);
+    std::vector<RemoteFile> files = of_export_ ? exported(answer) : stored(answer);
     // By its name from here on: `latest` may be another one in a moment.
     const std::string source = "/runs/" + path_part(run_) + "/checkpoints/" + path_part(name) +
                                (of_export_ ? "/export/files/" : "/files/");
     const base::Path directory =
         std::filesystem::absolute(output_.empty() ? name : output_).lexically_normal();
+    if (!of_export_) describe_manifest(client, source, &files.back());
     files_.create_directory(directory);
+    refuse_others(directory, files);
     for (const RemoteFile& file : files) fetch(client, source, directory, file);
     files_.sync_directory(directory);
     std::cout << directory.string() << "\n";
@@ -89,6 +92,17 @@ class CkptDownload : public Command {
     }
     files.push_back({kManifest, 0, ""});  // last, as its writer does: without it, it is unfinished
     return files;
+  }
+
+  // It is small, and says nothing of itself.
+  static void describe_manifest(const Client& client, const std::string& source,
+                                RemoteFile* manifest) {
+    base::Digest digest;
+    client.download(source + manifest->name, 0, [&](std::string_view bytes) {
+      digest.update(bytes);
+      manifest->bytes += bytes.size();
+    });
+    manifest->digest = digest.hex();
   }
 
   static std::vector<RemoteFile> exported(const Json& answer) {
@@ -122,11 +136,28 @@ class CkptDownload : public Command {
     return digest.hex() == file.digest;
   }
 
+  // What is there and is not what is asked for is somebody's.
+  void refuse_others(const base::Path& directory, const std::vector<RemoteFile>& files) {
+    if (replace_) return;
+    for (const RemoteFile& file : files) {
+      const base::Path target = directory / file.name;
+      if (!files_.exists(target) || is_there(target, file)) continue;
+      throw Error(Code::Conflict, base::printable(target.string()) +
+                                      " is another file; name another directory, or replace what "
+                                      "is there with --force");
+    }
+  }
+
   void fetch(const Client& client, const std::string& source, const base::Path& directory,
              const RemoteFile& file) {
     const base::Path target = directory / file.name;
     if (is_there(target, file)) return;
-    const base::Path part = target.string() + kPart;
+    // With its digest in its name it is a part of this file and of no other.
+    const base::Path part =
+        target.string() + (file.digest.empty() ? "" : "." + file.digest.substr(0, 8)) + kPart;
+    if (std::filesystem::is_symlink(part)) {
+      throw Error(Code::Conflict, base::printable(part.string()) + " is a link; remove it");
+    }
     base::Digest digest;
     std::uint64_t offset = 0;
     // Only what can be checked is gone on with.
@@ -147,9 +178,9 @@ class CkptDownload : public Command {
     });
     if (!file.digest.empty() && digest.hex() != file.digest) {
       files_.remove_file(part);
-      throw Error(Code::Retry, base::printable(target.string()) +
-                                   " came out damaged and was removed; try again, or check the "
-                                   "checkpoint with `regatta ckpt verify`");
+      throw Error(Code::Operator, base::printable(target.string()) +
+                                      " came out damaged and was removed; try again, or check the "
+                                      "checkpoint with `regatta ckpt verify`");
     }
     output->sync();
     files_.rename(part, target);
@@ -159,6 +190,7 @@ class CkptDownload : public Command {
   ClientOptions client_;
   std::string run_, checkpoint_, output_;
   bool of_export_ = false;
+  bool replace_ = false;
 };
 
 }  // namespace

@@ -114,7 +114,8 @@ class Export : public Command {
     std::filesystem::create_directories(directory_);
     const base::Path path =
         base::Path(directory_) /
-        ("events.out.tfevents." + std::to_string(static_cast<std::int64_t>(*origin)) + ".regatta");
+        ("events.out.tfevents." + std::to_string(static_cast<std::int64_t>(*origin)) + "." +
+         path_part(run.value("id", run_)));
     const base::Path part = path.string() + ".part";
     text::EventFile events(*origin);
     const auto file = files.open(part, base::FileSystem::Open::Truncate);

@@ -52,7 +52,8 @@ class ImportMlperf : public Command {
     options.add("--name", &name_, "the reference's name, of one file (default: by its path)");
     options.add("--round", &round_, "the round, such as v4.1 (default: by the path)");
     options.add("--system", &system_, "the system (default: by the path, else what the log says)");
-    options.add("--chips", &chips_, "number of accelerators (default: what the log says)");
+    options.add("--chips", &chips_, "number of accelerators (default: what the log says)").range = {
+        1, 10'000'000};
     options
         .add("--threshold", &threshold_,
              "accuracy that counts as reached (default: what the log says, else 0.72)")

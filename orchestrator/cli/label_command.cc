@@ -20,7 +20,7 @@ class Label : public Command {
                  Group::Runs,
                  "put tags and a note on a run, by which it is found again",
                  {"label demo --tag baseline --tag lamb", "label demo --untag baseline",
-                  "label demo --note halved", "ls --tag lamb"}}),
+                  "label demo --note halved"}}),
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {

@@ -37,6 +37,10 @@ Backup back_up(const base::Path& data, const base::Path& file) {
                       "there is no store in " + base::printable(data.string()) +
                           "; name the directory of `regatta serve` with --data");
   }
+  if (file.filename().empty()) {
+    throw base::Error(base::Code::User, "'" + base::printable(file.string()) +
+                                            "' names no file; name one that is not there yet");
+  }
   if (files.exists(file)) {
     throw base::Error(base::Code::Conflict, base::printable(file.string()) +
                                                 " exists already; name a file that is not there");

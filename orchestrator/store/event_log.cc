@@ -180,8 +180,8 @@ bool EventLog::was(const runs::Attempt& attempt, const char* condition) {
   return ask.step() && ask.integer(0) != 0;
 }
 
-void EventLog::note_start(const runs::Run& run, const runs::Attempt& attempt) {
-  if (!attempt.started || was(attempt, "started")) return;
+bool EventLog::note_start(const runs::Run& run, const runs::Attempt& attempt) {
+  if (!attempt.started || was(attempt, "started")) return false;
   std::string words =
       base::join(attempt.hosts.empty() ? std::vector{attempt.host} : attempt.hosts, ", ");
   if (attempt.ranks > 1) words = std::to_string(attempt.ranks) + " ranks on " + words;
@@ -189,6 +189,7 @@ void EventLog::note_start(const runs::Run& run, const runs::Attempt& attempt) {
   event.attempt = attempt.number;
   event.step = attempt.first_step;
   note(run, std::move(event));
+  return true;
 }
 
 void EventLog::note_end(const runs::Run& run, const runs::Attempt& attempt) {

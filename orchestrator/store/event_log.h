@@ -24,7 +24,7 @@ class EventLog {
   // What these rows change; before they are written.
   void note_run(const runs::Run& run);
   void note_launch(runs::RunNumber run, const runs::Launch& launch);
-  void note_start(const runs::Run& run, const runs::Attempt& attempt);
+  bool note_start(const runs::Run& run, const runs::Attempt& attempt);  // whether it is one
   void note_end(const runs::Run& run, const runs::Attempt& attempt);
   // A record that the store did not have.
   void note_record(const runs::Run& run, const runs::Attempt& attempt,

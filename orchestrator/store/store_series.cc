@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
 #include "orchestrator/store/store.h"
@@ -55,7 +56,9 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
   const auto lock = lock_writes();
   if (removed_.count(run.number) > 0) return;
   Transaction transaction(*writer_);
-  events_->note_start(run, attempt);
+  if (events_->note_start(run, attempt)) {
+    write_nodes(run.number, attempt.hosts.empty() ? attempt.host : base::join(attempt.hosts, ","));
+  }
   const std::int64_t run_row = runs::row_of(run.number);
   for (const trainer::contract::JournalRecord& record : records) {
     if (std::holds_alternative<trainer::contract::StepRecord>(record.body)) {

@@ -69,7 +69,8 @@ void check_ranks(base::FileSystem& files, const base::Path& attempt, const base:
 
 // The log that the run file or the options ask for, on rank 0. Collective: a file that cannot be
 // used ends the attempt on all ranks.
-std::unique_ptr<MllogWriter> open_mllog(base::FileSystem& files, const base::Path& directory,
+std::unique_ptr<MllogWriter> open_mllog(base::FileSystem& files,
+                                        const contract::RunDirectory& owned,
                                         const contract::RunConfig& config,
                                         const std::string& instead, double started_utc,
                                         ranks::HostCollectives& host) {
@@ -77,9 +78,12 @@ std::unique_ptr<MllogWriter> open_mllog(base::FileSystem& files, const base::Pat
   std::unique_ptr<MllogWriter> mllog;
   ranks::run_on_all_ranks(host, [&] {
     if (host.rank() != 0) return;
+    // Its first attempt tells it from another one that had its name.
+    const std::string run =
+        std::filesystem::absolute(owned.path()).lexically_normal().filename().string() + " " +
+        owned.attempts().at(0).execution;
     mllog = std::make_unique<MllogWriter>(
-        files, directory / (instead.empty() ? config.mllog->file : instead),
-        std::filesystem::absolute(directory).lexically_normal().filename().string(), started_utc);
+        files, owned.path() / (instead.empty() ? config.mllog->file : instead), run, started_utc);
   });
   return mllog;
 }
@@ -150,7 +154,7 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock,
   }
   try {
     check_ranks(files, owned.attempt_path(identity.name), options.place.program, group.host());
-    mllog = open_mllog(files, owned.path(), config, options.mllog, started_utc, group.host());
+    mllog = open_mllog(files, owned, config, options.mllog, started_utc, group.host());
     if (mllog != nullptr) journal->copy_to(*mllog);
     // Its threads end before the journal does.
     const contract::EndRecord end = AttemptRunner({files, clock, owned, identity.name, fence,

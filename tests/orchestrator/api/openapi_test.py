@@ -175,6 +175,9 @@ def a_run_is_submitted_watched_and_kept(api, data):
         labelled = api("POST", "/runs/{id}/labels", labels, id=run["id"])[1]
         assert labelled["tags"] == ["one", "three"] and labelled["note"] == "why\nso", labelled
     assert api("POST", "/runs/{id}/labels", {"tags": ["a b"]}, id=run["id"])[0] == 422
+    assert api("POST", "/runs", file, headers=key, query="dry_run=true&tags=a%20b")[0] == 422
+    for bad in ("tag=", "owner=", "node="):
+        assert api("GET", "/runs", query=bad)[0] == 400, bad
     for query, count in (("tag=one,three", 1), ("tag=two", 0), ("owner=token", 1), ("owner=uid%201", 0), ("node=none", 0)):
         assert len(api("GET", "/runs", query=query)[1]["runs"]) == count, query
     shown = regatta(api, "ls", "--tag", "one", "--tag", "three")
@@ -293,27 +296,46 @@ def regatta(api, *words, **options):
 
 
 def the_command_line_downloads(api, run, shown):
-    """`regatta ckpt download`: all files, from where an earlier try ended, and nothing damaged."""
+    """`regatta ckpt download`: all files, from where an earlier try ended, and nothing damaged, lost or mixed up."""
     source = pathlib.Path(shown["path"])
+    files = shown["manifest"]["files"]
+    largest = max(files, key=lambda each: files[each]["bytes"])
+    part = f"{largest}.{files[largest]['digest'][:8]}.part"
+
+    def download(target, *options):
+        return regatta(api, "ckpt", "download", run, "latest", "-o", str(target), *options)
     with tempfile.TemporaryDirectory() as name:
         target = pathlib.Path(name) / "there"
-        largest = max(shown["manifest"]["files"], key=lambda each: shown["manifest"]["files"][each]["bytes"])
         target.mkdir()
-        (target / f"{largest}.part").write_bytes((source / largest).read_bytes()[:1000])
-        done = regatta(api, "ckpt", "download", run, "latest", "-o", str(target))
+        (target / part).write_bytes((source / largest).read_bytes()[:1000])
+        done = download(target)
         assert done.returncode == 0 and done.stdout == f"{target}\n", done
         assert f"{largest}  " in done.stderr and ", from 1.0 kB on" in done.stderr, done.stderr
         for file in source.iterdir():
-            if file.name in shown["manifest"]["files"] or file.name == "manifest.json":
+            if file.name in files or file.name == "manifest.json":
                 assert (target / file.name).read_bytes() == file.read_bytes(), file
         assert not list(target.glob("*.part"))
-        again = regatta(api, "ckpt", "download", run, "latest", "-o", str(target))
-        assert again.returncode == 0 and largest not in again.stderr, "what is there is not fetched again"
+        again = download(target)
+        assert again.returncode == 0 and again.stderr == "", "what is there is not fetched again"
         (target / largest).unlink()
-        (target / f"{largest}.part").write_bytes(b"x" * 1000)
-        damaged = regatta(api, "ckpt", "download", run, "latest", "-o", str(target))
-        assert damaged.returncode == 6 and "damaged" in damaged.stderr and not (target / largest).exists(), damaged
-        assert regatta(api, "ckpt", "download", run, "latest", "-o", str(target)).returncode == 0
+        (target / part).write_bytes(b"x" * 1000)
+        damaged = download(target)
+        assert damaged.returncode == 1 and "damaged" in damaged.stderr and not (target / largest).exists(), damaged
+        assert download(target).returncode == 0
+
+        # Of another checkpoint, or somebody's own.
+        (target / "manifest.json").write_text("mine")
+        refused = download(target)
+        assert refused.returncode == 5 and "--force" in refused.stderr, refused
+        assert (target / "manifest.json").read_text() == "mine"
+        assert download(target, "--force").returncode == 0
+        assert (target / "manifest.json").read_bytes() == (source / "manifest.json").read_bytes()
+        victim = pathlib.Path(name) / "victim"
+        victim.write_text("precious")
+        (target / largest).unlink()
+        (target / part).symlink_to(victim)
+        assert download(target).returncode == 5 and victim.read_text() == "precious"
+
         exported = regatta(api, "ckpt", "download", run, "latest", "--export", "-o", f"{name}/model")
         assert exported.returncode == 0 and (pathlib.Path(name) / "model" / "config.json").exists(), exported
         assert regatta(api, "ckpt", "download", run, "77").returncode == 3
@@ -347,7 +369,8 @@ def what_happened_is_told(api, _):
     failed = api("GET", "/events", query="kind=run.cancelled,controller")[1]["events"]
     assert failed == [event for event in whole if event["kind"] in ("run.cancelled", "controller.started")]
     assert api("GET", "/events", query="by=token&node=none")[1]["events"] == []
-    for bad in ("kind=running", "kind=run.faile", "since=1&before=2"):
+    assert api("GET", "/events", query="run=nobody")[0] == 404
+    for bad in ("kind=running", "kind=run.faile", "since=1&before=2", "kind=", "run=", "node=", "by="):
         assert api("GET", "/events", query=bad)[0] == 400, bad
 
     with Stream(api, f"since={whole[2]['number']}&kind=run,launch") as stream:

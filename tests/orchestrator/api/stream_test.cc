@@ -160,6 +160,8 @@ TEST_F(StreamTest, ThereAreOnlySoMany) {
   const RawAnswer refused = tests::parse_answer(tests::receive_all(open()));
   EXPECT_EQ(refused.status, 503);
   EXPECT_NE(refused.header("Retry-After"), "");
+  EXPECT_NE(refused.header("X-Request-Id"), "");
+  EXPECT_THAT(refused.body, HasSubstr("event streams or downloads"));
   EXPECT_EQ(tests::send_raw(server_->port(), request_text("GET", "/plain")).body, "plain")
       << "others are served";
   open_ones.pop_back();

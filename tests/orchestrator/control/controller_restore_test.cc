@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/api/api.h"
+#include "orchestrator/api/health.h"
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/runs/record_json.h"
 #include "orchestrator/store/backup.h"
@@ -228,6 +229,26 @@ TEST_F(RestoreTest, WhatTheBackupKnowsIsAsItWas) {
 }
 
 // What happened after the backup is not undone, and nothing that ended begins again.
+// A directory whose file system is not mounted.
+TEST_F(RestoreTest, ARunsDirectoryWithoutItsRunsIsNotInOrder) {
+  const auto status = [this] {
+    return api::health_json(*controller_, 0, base::posix_file_system(), nullptr).dump();
+  };
+  EXPECT_THAT(status(), testing::HasSubstr("\"ok\"")) << "there are no runs yet";
+  (void)trained(0);
+  EXPECT_THAT(status(), testing::HasSubstr("\"ok\""));
+  const base::Path runs = folder_.path() / "runs", away = folder_.path() / "away";
+  std::filesystem::create_directory(away);
+  std::vector<base::Path> directories;
+  for (const auto& each : std::filesystem::directory_iterator(runs)) {
+    if (each.is_directory()) directories.push_back(each.path());
+  }
+  for (const base::Path& each : directories) {
+    std::filesystem::rename(each, away / each.filename());
+  }
+  EXPECT_THAT(status(), testing::HasSubstr("has none of the newest 1 run"));
+}
+
 TEST_F(RestoreTest, WhatCameAfterTheBackupCounts) {
   const std::string runs_on = submit();
   const std::string will_end = submit();

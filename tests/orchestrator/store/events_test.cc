@@ -93,6 +93,9 @@ TEST_F(EventsTest, TellARunsLife) {
   EXPECT_EQ(events()[events().size() - 2].words, "4 ranks on n1, n2");
   EXPECT_EQ(events()[events().size() - 2].utc, 2000);
   EXPECT_THAT(news(), ElementsAre("attempt.started", "run.running"));
+  store::RunFilter on_node;
+  on_node.node = "n2";
+  EXPECT_EQ(store_->list(on_node).rows.size(), 1U) << "of processes of this machine, too";
   store_->append(run, attempt, {step_record(2, 2)});
   EXPECT_THAT(news(), IsEmpty());
 

@@ -259,6 +259,15 @@ def a_file_that_cannot_be_used_is_refused(folder, data):
         assert (path.read_text() if path.exists() else None) == before and stays in (None, before)
 
 
+def a_run_of_the_same_name_is_another(folder, data):
+    run = Run(folder, "again", data)
+    run.train()
+    first = run.text()
+    shutil.rmtree(run.directory)
+    assert "is the log of run again" in run.train(code=20)
+    assert run.text() == first
+
+
 def a_full_disk_costs_the_log_and_not_the_run(folder, data):
     run = Run(folder, "full", data, steps=200, stop=False)
     small = folder / "small"
@@ -292,6 +301,7 @@ def of_several_ranks_one_writes(folder, data):
 CASES = [published_logs_are_judged_by_the_rules, a_run_is_logged_as_the_rules_ask, every_planted_fault_is_noticed,
          a_killed_run_goes_on_in_its_log, a_stopped_run_is_aborted_until_it_goes_on, a_run_out_of_time_is_not_over,
          a_run_without_success_is_aborted, the_run_file_may_ask_for_it, a_file_that_cannot_be_used_is_refused,
+         a_run_of_the_same_name_is_another,
          a_full_disk_costs_the_log_and_not_the_run, of_several_ranks_one_writes]
 
 
