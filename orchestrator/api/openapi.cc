@@ -103,7 +103,7 @@ Json body_of(const Route& route) {
             {"content", content("application/json", route.body_schema)}};
   Json& json = body["content"]["application/json"];
   if (!route.example.empty()) json["example"] = base::parse_json<Json>(std::string(route.example));
-  if (route.body_schema == "SubmittedRun") {
+  if (route.body_schema == "RunFile") {
     body["content"]["application/yaml"] = {{"schema", {{"type", "string"}}}};
   }
   return body;

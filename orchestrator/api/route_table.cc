@@ -229,7 +229,7 @@ std::vector<Route> Api::run_routes() {
   return {
       {"GET", "runs", "a list of runs", &Api::list, kListAnswers, kListQuery},
       {"POST", "runs", "submits a run file", &Api::submit, kSubmitAnswers, kSubmitQuery, Needed,
-       "SubmittedRun", kRunFile},
+       "RunFile", kRunFile},
       {"GET", "runs/{id}", "one run", &Api::show, kRunAnswers, kShowQuery},
       {"DELETE", "runs/{id}", "removes a run that is over", &Api::remove, kRemovalAnswers,
        kRemoveQuery},

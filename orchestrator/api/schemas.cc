@@ -191,8 +191,7 @@ void add_runs(Json* all) {
         list_of(object({{"name", text()}, {"good", or_null(flag())}, {"detail", text()}}))}});
   json["RunOrPreview"] = {{"anyOf", {reference("Run"), reference("RunPreview")}}};
   json["RunFile"] = base::parse_json<Json>(trainer::contract::run_file_schema());
-  json["SubmittedRun"] = json["RunFile"];
-  json["SubmittedRun"]["properties"]["plan"] = any_object();
+  json["RunFile"]["properties"]["plan"] = any_object();  // of a plan.json, with a submission only
   json["RunFileSchema"] = any_object();
   json["Resumption"] = optionally(object({}), {{"slurm", any_object()}});
   const Json checkpoints = list_of(object(

@@ -182,7 +182,7 @@ class ConfigSchema : public Command {
       : Command({"schema",
                  Group::Controller,
                  "print what a run file may say, as a JSON Schema for editors",
-                 {"config schema > run.schema.json"}}) {}
+                 {"config schema"}}) {}
 
   int run() override {
     std::cout << trainer::contract::run_file_schema();
