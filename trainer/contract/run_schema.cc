@@ -20,7 +20,8 @@ using Form = AskedKey::Form;
 constexpr const char* kSamples[] = {
     R"({"name": "a", "data": {"path": "/a"}, "target": {"value": 0.5},
         "mllog": {"file": "a", "submitter": "a"}, "slurm": {"requeue": true}})",
-    R"({"name": "b", "data": {"path": "/b", "max_length": 32}, "target": {"metric": "mlm_loss", "value": 2},
+    R"({"name": "b", "data": {"path": "/b", "max_length": 32},
+        "target": {"metric": "mlm_loss", "value": 2},
         "model": {"preset": "mini", "max_positions": 64}, "batch": {"size": 8}, "steps": 7,
         "ranks": 2, "optimizer": {"learning_rate": 0.5},
         "mllog": {"file": "b", "submitter": "b"}, "slurm": {"ranks_per_node": 1}})"};
