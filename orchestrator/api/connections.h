@@ -30,8 +30,8 @@ struct ConnectionLimits {
   double stop_seconds = 5;      // for answers that are under way when the server ends
   double linger_seconds = 2;    // for the peer to take note of an answer while it still sends
   std::size_t connections = 512;
-  std::size_t per_peer = 256;                         // a user of the unix socket, a TCP address
-  std::size_t streams = 64;  // answers that go out piece by piece: endless ones, and others
+  std::size_t per_peer = 256;  // a user of the unix socket, a TCP address
+  std::size_t streams = 64;    // answers that go out piece by piece: endless ones, and others
   std::size_t unsent_bytes = std::size_t{64} << 20U;  // of answers that peers do not take
 };
 
