@@ -165,6 +165,7 @@ Response stream_events(store::Store& store, base::Clock& clock, const Call& call
   Response response;
   response.content_type = "text/event-stream";
   response.headers["Cache-Control"] = "no-store";
+  response.headers["X-Accel-Buffering"] = "no";  // of proxies that would wait for more
   response.stream = std::make_shared<EventStream>(
       store, clock, std::move(std::get<store::EventFilter>(filter)), *since, limits);
   return response;

@@ -77,10 +77,12 @@ class Exchange final : private httplib::Server {
         if (whole) put(answer_(request.path, std::move(body)), response);
       });
     }
-    // What the library adds on its own account and is not so: no ranges are served, and an answer
-    // without a body has no length.
+    // What the library adds on its own account and is not so: ranges are served of files alone, and
+    // an answer without a body has no length.
     set_post_routing_handler([this](const httplib::Request&, httplib::Response& response) {
-      response.headers.erase("Accept-Ranges");
+      if (!meant_ || meant_->headers.count("Accept-Ranges") == 0) {
+        response.headers.erase("Accept-Ranges");
+      }
       if (meant_ && has_no_body(meant_->status)) response.headers.erase("Content-Length");
     });
   }
