@@ -157,6 +157,7 @@ TEST_F(RunListTest, FiltersAndSortsPageByPage) {
                                       {{"tag", "all"}},
                                       {{"tag", "few"}},
                                       {{"tag", "half,all"}, {"archived", "all"}},
+                                      {{"tag", "all,few"}},
                                       {{"tag", "none"}},
                                       {{"owner", "uid 1"}},
                                       {{"owner", "uid 2"}},
