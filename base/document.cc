@@ -20,8 +20,12 @@ constexpr int kMaxDepth = 32;
 constexpr std::size_t kMaxNodes = 200'000;  // counted through aliases, which can multiply
 constexpr std::size_t kMaxShown = 80;       // bytes of a wrong value in a message
 
-// The shortest text that is read as this number again; empty for what JSON has no text for.
-std::string shortest(double value) {
+std::string json_of(const std::string& text) { return text; }  // of what is JSON already
+std::string json_of(bool value) { return value ? "true" : "false"; }
+std::string json_of(std::int64_t value) { return std::to_string(value); }
+std::string json_of(std::uint64_t value) { return std::to_string(value); }
+// The shortest that is read as this number again; empty where JSON has none.
+std::string json_of(double value) {
   if (!std::isfinite(value)) return "";
   char text[32];
   const auto [end, error] = std::to_chars(text, text + sizeof text, value);
@@ -116,8 +120,9 @@ struct Table::State {
   std::span<const OtherName> other_names;
   std::list<AskedKey>* told = nullptr;  // what is asked
 
-  // Of a key, unless nobody wants to know.
-  AskedKey* tell(const std::string& key, AskedKey::Form form, std::string absent = {}) {
+  // Of a key, and of its value where it is absent, unless nobody wants to know.
+  template <typename Value = std::string>
+  AskedKey* tell(const std::string& key, AskedKey::Form form, const Value& absent = {}) {
     if (told == nullptr) return nullptr;
     const auto known = std::find_if(told->begin(), told->end(),
                                     [&](const AskedKey& each) { return each.name == key; });
@@ -125,7 +130,7 @@ struct Table::State {
     AskedKey& made = told->emplace_back();
     made.name = key;
     made.form = form;
-    made.absent = std::move(absent);
+    made.absent = json_of(absent);
     return &made;
   }
 
@@ -266,7 +271,7 @@ std::vector<std::string> Table::keys() const {
 }
 
 void Table::read(const std::string& key, bool* value) {
-  state_->tell(key, AskedKey::Form::Flag, *value ? "true" : "false");
+  state_->tell(key, AskedKey::Form::Flag, *value);
   const auto text = state_->scalar(key, "true or false");
   if (!text) return;
   if (*text != "true" && *text != "false") state_->fail_value(key, *text, "true or false");
@@ -274,7 +279,7 @@ void Table::read(const std::string& key, bool* value) {
 }
 
 void Table::read(const std::string& key, std::int64_t* value) {
-  state_->tell(key, AskedKey::Form::Whole, std::to_string(*value));
+  state_->tell(key, AskedKey::Form::Whole, *value);
   const auto text = state_->scalar(key, "a whole number");
   if (!text) return;
   const auto number = parse_integer(*text);
@@ -292,7 +297,7 @@ void Table::read(const std::string& key, int* value) {
 }
 
 void Table::read(const std::string& key, std::uint64_t* value) {
-  if (AskedKey* const told = state_->tell(key, AskedKey::Form::Whole, std::to_string(*value))) {
+  if (AskedKey* const told = state_->tell(key, AskedKey::Form::Whole, *value)) {
     told->low = 0;
   }
   constexpr const char* kKind = "a whole number of 0 to 2^64 - 1";
@@ -306,7 +311,7 @@ void Table::read(const std::string& key, std::uint64_t* value) {
 }
 
 void Table::read(const std::string& key, double* value) {
-  state_->tell(key, AskedKey::Form::Number, shortest(*value));
+  state_->tell(key, AskedKey::Form::Number, *value);
   const auto text = state_->scalar(key, "a number");
   if (!text) return;
   const auto number = parse_number(*text);
@@ -344,9 +349,9 @@ void Table::read(const std::string& key, std::vector<std::string>* value) {
 }
 
 void Table::read_choice(const std::string& key, const std::vector<std::string>& names, int* value) {
-  const std::string absent = "\"" + names.at(static_cast<std::size_t>(*value)) + "\"";
-  if (AskedKey* const told = state_->tell(key, AskedKey::Form::Choice, absent)) {
+  if (AskedKey* const told = state_->tell(key, AskedKey::Form::Choice)) {
     told->choices = names;
+    told->absent = "\"" + names.at(static_cast<std::size_t>(*value)) + "\"";
   }
   const auto text = state_->scalar(key, "one of " + join(names, ", "));
   if (!text) return;

@@ -46,3 +46,29 @@ def make_data(directory, trainer):
     subprocess.run([trainer, "prepare", text, "-o", directory / "data", "--train-vocab", "256"], check=True,
                    capture_output=True, timeout=120)
     return directory / "data"
+
+
+class Skipped(Exception):
+    """A case that this machine cannot run, and why."""
+
+
+def run_cases(name, cases, *given):
+    """Each with what is given; every failure is counted, and the next one runs. How many passed, failed and were skipped."""
+    results = {"passed": 0, "failed": 0, "skipped": 0}
+    for case in cases:
+        try:
+            case(*given)
+            outcome, why = "passed", ""
+        except Skipped as reason:
+            outcome, why = "skipped", f": {reason}"
+        except Exception as error:
+            outcome, why = "failed", f": {type(error).__name__}: {str(error)[:1500]}"
+        results[outcome] += 1
+        print(f"{outcome}  {name}.{case.__name__}{why}", flush=True)
+    return results
+
+
+def conclude(results):
+    """The last line of a test program, and its exit code."""
+    print(", ".join(f"{count} {outcome}" for outcome, count in results.items()))
+    return 1 if results["failed"] else 0

@@ -109,7 +109,8 @@ bool Controller::cancel(const std::string& name, const std::string& by) {
       auto submission = runs::read_submission(*files, run.directory);
       if (!submission) {
         submission = runs::SubmissionRecord{
-            run.id, run.created_utc, runs::Wanted::Run, std::nullopt, "", run.scheduler, run.after};
+            run.id,    run.created_utc, runs::Wanted::Run, std::nullopt, "",      run.scheduler,
+            run.after, run.archived,    run.owner,         run.tags,     run.note};
       }
       submission->wanted = runs::Wanted::Cancel;
       runs::write_submission(*files, run.directory, *submission);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -60,6 +62,14 @@ std::optional<double> as_number(const std::optional<std::int64_t>& value) {
   return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
 }
 
+// null: nothing to say.
+Json as_json(const std::string& text) { return text.empty() ? Json() : Json(text); }
+Json as_json(double number) { return number; }
+template <typename Value>
+Json as_json(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+
 // A value of the body; nothing where it is null.
 void read(const Json& value, const std::string& key, std::string* text) {
   if (!value.is_string()) refuse(key + " is not a text");
@@ -79,6 +89,22 @@ void read(const Json& value, const std::string& key, std::optional<Value>* into)
   read(value, key, &read_value);
   *into = read_value;
 }
+
+// What a body says beside the evaluations.
+template <typename About, typename Visit>
+void each_key(About& about, const Visit& visit) {
+  visit("name", about.name);
+  visit("submitter", about.submitter);
+  visit("system", about.system);
+  visit("round", about.round);
+  visit("division", about.division);
+  visit("status", about.status);
+  visit("chips", about.chips);
+  visit("global_batch", about.global_batch);
+  visit("threshold", about.threshold);
+  visit("run_seconds", about.run_seconds);
+}
+constexpr const char* kEvaluations = "evaluations";
 
 void read_points(const Json& points, ReferenceCurve* curve) {
   if (!points.is_array()) refuse("evaluations is not a list");
@@ -100,14 +126,11 @@ void read_points(const Json& points, ReferenceCurve* curve) {
 void complete(ReferenceCurve* curve) {
   Reference& about = curve->about;
   check_name(about.name);
-  const std::pair<const char*, const std::string*> texts[] = {{"submitter", &about.submitter},
-                                                              {"system", &about.system},
-                                                              {"round", &about.round},
-                                                              {"division", &about.division},
-                                                              {"status", &about.status}};
-  for (const auto& [key, text] : texts) {
-    if (text->size() > kMostText) refuse(std::string(key) + " is longer than 200 bytes");
-  }
+  each_key(about, [](const char* key, const auto& value) {
+    if constexpr (std::is_same_v<decltype(value), const std::string&>) {
+      if (value.size() > kMostText) refuse(std::string(key) + " is longer than 200 bytes");
+    }
+  });
   check_figure("threshold", about.threshold, 0, 1);
   check_figure("run_seconds", about.run_seconds, 0, kMostSeconds);
   check_figure("chips", as_number(about.chips), 1, 1e7);
@@ -141,54 +164,30 @@ Json points_json(const ReferenceCurve& curve) {
 }
 
 Json reference_body(const ReferenceCurve& curve) {
-  const Reference& about = curve.about;
-  Json body{{"name", about.name}, {"threshold", about.threshold}};
-  const std::pair<const char*, const std::string*> texts[] = {{"submitter", &about.submitter},
-                                                              {"system", &about.system},
-                                                              {"round", &about.round},
-                                                              {"division", &about.division},
-                                                              {"status", &about.status}};
-  for (const auto& [key, text] : texts) {
-    if (!text->empty()) body[key] = *text;
-  }
-  if (about.chips) body["chips"] = *about.chips;
-  if (about.global_batch) body["global_batch"] = *about.global_batch;
-  if (about.run_seconds) body["run_seconds"] = *about.run_seconds;
-  body["evaluations"] = points_json(curve);
+  Json body;
+  each_key(curve.about, [&body](const char* key, const auto& value) {
+    const Json json = as_json(value);
+    if (!json.is_null()) body[key] = json;
+  });
+  body[kEvaluations] = points_json(curve);
   return body;
 }
 
 ReferenceCurve parse_reference(const Json& body) {
   if (!body.is_object()) refuse("a reference is a JSON object");
   ReferenceCurve curve;
-  Reference& about = curve.about;
-  for (const auto& [key, value] : body.items()) {
-    if (value.is_null()) continue;
-    if (key == "name")
-      read(value, key, &about.name);
-    else if (key == "submitter")
-      read(value, key, &about.submitter);
-    else if (key == "system")
-      read(value, key, &about.system);
-    else if (key == "round")
-      read(value, key, &about.round);
-    else if (key == "division")
-      read(value, key, &about.division);
-    else if (key == "status")
-      read(value, key, &about.status);
-    else if (key == "chips")
-      read(value, key, &about.chips);
-    else if (key == "global_batch")
-      read(value, key, &about.global_batch);
-    else if (key == "threshold")
-      read(value, key, &about.threshold);
-    else if (key == "run_seconds")
-      read(value, key, &about.run_seconds);
-    else if (key == "evaluations")
-      read_points(value, &curve);
-    else
-      refuse("a reference has no key '" + base::printable(key.substr(0, kMostName)) + "'");
+  std::vector<std::string> known{kEvaluations};
+  each_key(curve.about, [&](const char* key, auto& value) {
+    known.emplace_back(key);
+    const auto given = body.find(key);
+    if (given != body.end() && !given->is_null()) read(*given, key, &value);
+  });
+  for (const auto& given : body.items()) {
+    if (std::find(known.begin(), known.end(), given.key()) != known.end()) continue;
+    refuse("a reference has no key '" + base::printable(given.key().substr(0, kMostName)) + "'");
   }
+  const auto points = body.find(kEvaluations);
+  if (points != body.end() && !points->is_null()) read_points(*points, &curve);
   if (!body.contains("threshold")) refuse("threshold is missing");
   complete(&curve);
   return curve;

@@ -226,7 +226,10 @@ void EventLog::note_record(const runs::Run& run, const runs::Attempt& attempt,
   } else {
     return;
   }
-  note(run, std::move(event));
+  // A journal's status may be any text.
+  const auto known = std::any_of(event_kinds().begin(), event_kinds().end(),
+                                 [&](const EventKind& kind) { return kind.name == event.kind; });
+  if (known) note(run, std::move(event));
 }
 
 void EventLog::note_blame(const slurm::NodeEvent& blame) {

@@ -17,7 +17,7 @@ import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
-from served import NO_DEFAULTS, OverSocket, make_data, server_of  # noqa: E402
+from served import NO_DEFAULTS, OverSocket, conclude, make_data, run_cases, server_of  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
 REGATTA = BUILD / "orchestrator" / "regatta"
@@ -300,22 +300,12 @@ CASES = [a_range_is_the_bytes_of_the_file, a_tail_is_that_of_coreutils, a_pipe_t
 
 
 def main():
-    results = {"passed": 0, "failed": 0}
     with tempfile.TemporaryDirectory() as name:
         world = World(pathlib.Path(name))
         try:
-            for case in CASES:
-                try:
-                    case(world)
-                    outcome, why = "passed", ""
-                except Exception as error:  # every failure is counted, and the next case runs
-                    outcome, why = "failed", f": {type(error).__name__}: {str(error)[:1500]}"
-                results[outcome] += 1
-                print(f"{outcome}  logs.{case.__name__}{why}", flush=True)
+            return conclude(run_cases("logs", CASES, world))
         finally:
             world.end()
-    print(f"{results['passed']} passed, {results['failed']} failed, 0 skipped")
-    return 1 if results["failed"] else 0
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ except ImportError:  # Debian's package belongs to Debian's interpreter
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 import event_file  # noqa: E402
-from served import NO_DEFAULTS, OverSocket, make_data  # noqa: E402
+from served import NO_DEFAULTS, OverSocket, conclude, make_data, run_cases  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
@@ -885,27 +885,18 @@ CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_a
 
 
 def main():
-    results = {"passed": 0, "failed": 0}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         data = make_data(folder, BUILD / "trainer" / "regatta-train")
         controller = Controller(folder)
         try:
             document = Document(json.loads(controller.ask("GET", "/api/v1/openapi.json")[2]))
-            for case in CASES:
-                try:
-                    case(Api(controller, document), data)
-                    outcome, why = "passed", ""
-                except Exception as error:  # every failure is counted, and the next case runs
-                    outcome, why = "failed", f": {type(error).__name__}: {error}"
-                results[outcome] += 1
-                print(f"{outcome}  openapi.{case.__name__}{why}", flush=True)
+            results = run_cases("openapi", CASES, Api(controller, document), data)
         finally:
             controller.end()
         if results["failed"]:
             print((folder / "log").read_text()[-3000:])
-    print(f"{results['passed']} passed, {results['failed']} failed, 0 skipped")
-    return 1 if results["failed"] else 0
+        return conclude(results)
 
 
 if __name__ == "__main__":

@@ -158,6 +158,8 @@ TEST_F(EventsTest, TellWhatTheJournalSays) {
   checkpoint.status = "failed";
   checkpoint.message = "the disk is full";
   add(checkpoint);
+  checkpoint.status = "odd\nid: 1";
+  add(checkpoint);  // no kind of event
   add(trainer::contract::WarningRecord{"slow"});
   trainer::contract::TrialRecord trial;
   trial.step = 20;
@@ -182,7 +184,7 @@ TEST_F(EventsTest, TellWhatTheJournalSays) {
   EXPECT_EQ(told[1].words, "the disk is full");
   EXPECT_EQ(told[3].words, "chose plan: 3 buckets, a step is 12.5 % shorter");
   // The same read again, as after a crash before the offset was written.
-  store_->append(run, attempt, {records[0], records[1], records[2]});
+  store_->append(run, attempt, {records[0], records[1], records[3]});
   EXPECT_THAT(news(), IsEmpty());
 
   run.summary.started_utc = 1000;

@@ -19,6 +19,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 import mlperf_rules  # noqa: E402
+from served import Skipped, conclude, run_cases  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
 TRAINER = BUILD / "trainer" / "regatta-train"
@@ -41,10 +42,6 @@ checkpoint: {{every: 10}}
 target: {{value: {target}, stop: {stop}}}
 {more}
 """
-
-
-class Skipped(Exception):
-    pass
 
 
 def make_data(folder):
@@ -306,22 +303,9 @@ CASES = [published_logs_are_judged_by_the_rules, a_run_is_logged_as_the_rules_as
 
 
 def main():
-    results = {"passed": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        data = make_data(folder)
-        for case in CASES:
-            try:
-                case(folder, data)
-                outcome, why = "passed", ""
-            except Skipped as reason:
-                outcome, why = "skipped", f": {reason}"
-            except Exception as error:  # every failure is counted, and the next case runs
-                outcome, why = "failed", f": {type(error).__name__}: {error}"
-            results[outcome] += 1
-            print(f"{outcome}  mllog.{case.__name__}{why}", flush=True)
-    print(", ".join(f"{count} {outcome}" for outcome, count in results.items()))
-    return 1 if results["failed"] else 0
+        return conclude(run_cases("mllog", CASES, folder, make_data(folder)))
 
 
 if __name__ == "__main__":
