@@ -61,50 +61,74 @@ class Axis {
   std::map<runs::AttemptNumber, double> hours_before_;
 };
 
-struct Figure {
-  double low = kInfinity, high = -kInfinity, last = 0;
-  std::int64_t count = 0;
-};
 struct Bucket {
   int attempt = 0;
   bool abandoned = false;
   std::int64_t rows = 0, from_step = 0, to_step = 0;
   double from = 0, to = 0;
-  std::vector<Figure> figures;
+  std::vector<store::SeriesFigures> figures;
 };
 
-// Gives every row of an attempt, the same each time, with these series.
-using Source = std::function<void(const runs::Attempt&, const std::vector<std::string>&,
-                                  const store::StoreReads::TakeStep&)>;
+// A block of an attempt, and the smallest step that came after it: rows of one that is not larger
+// were trained again.
+struct Piece {
+  const runs::Attempt* attempt = nullptr;
+  store::StepBlock block;
+  std::int64_t smallest_after = 0;
+};
+// What a block consists of; nothing where it is all there is.
+using Parts =
+    std::function<std::vector<store::StepBlock>(const runs::Attempt&, const store::StepBlock&)>;
 
-// In the place of each attempt's steps: the smallest one that came after it. One that is not larger
-// was trained again.
-void make_smallest_after(std::vector<std::vector<std::int64_t>>* attempts) {
-  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
-  for (auto steps = attempts->rbegin(); steps != attempts->rend(); ++steps) {
-    for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
-      smallest = std::min(smallest, std::exchange(*step, smallest));
+// The pieces of one chart.
+class Pieces {
+ public:
+  // In order, without what comes after each.
+  Pieces(std::vector<Piece> pieces, const Axis& axis, const Wanted& wanted, Parts parts)
+      : pieces_(std::move(pieces)), axis_(axis), wanted_(wanted), parts_(std::move(parts)) {
+    std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
+    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
+      piece->smallest_after = smallest;
+      smallest = std::min(smallest, piece->block.step);
     }
   }
-}
 
-void add(std::int64_t step, double x, const std::vector<double>& values, Bucket* bucket) {
-  if (bucket->rows++ == 0) {
-    bucket->from_step = step;
-    bucket->from = x;
-    bucket->figures.resize(values.size());
+  // In order all that lie within the wanted range, with whether they were abandoned: wholly each,
+  // and of at most so many rows, as far as parts are known.
+  using Visit = std::function<void(const Piece&, bool abandoned)>;
+  void each(std::int64_t most_rows, const Visit& visit) const {
+    for (const Piece& piece : pieces_) walk(piece, most_rows, visit);
   }
-  bucket->to_step = step;
-  bucket->to = x;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) continue;
-    Figure& figure = bucket->figures[i];
-    figure.low = std::min(figure.low, values[i]);
-    figure.high = std::max(figure.high, values[i]);
-    figure.last = values[i];
-    ++figure.count;
+  [[nodiscard]] double from(const Piece& piece) const {
+    return axis_.at(*piece.attempt, piece.block.step, piece.block.seconds);
   }
-}
+  [[nodiscard]] double to(const Piece& piece) const {
+    return axis_.at(*piece.attempt, piece.block.last_step, piece.block.last_seconds);
+  }
+
+ private:
+  // NOLINTNEXTLINE(misc-no-recursion): at most as deep as there are levels of blocks
+  void walk(const Piece& piece, std::int64_t most_rows, const Visit& visit) const {
+    const double from = this->from(piece), to = this->to(piece);
+    if (to < wanted_.from || from > wanted_.to) return;
+    const bool abandoned = piece.block.step >= piece.smallest_after;
+    const bool whole = from >= wanted_.from && to <= wanted_.to &&
+                       abandoned == (piece.block.last_step >= piece.smallest_after);
+    if (!whole || piece.block.rows > most_rows) {
+      const std::vector<store::StepBlock> parts = parts_(*piece.attempt, piece.block);
+      for (const store::StepBlock& part : parts) {
+        walk({piece.attempt, part, piece.smallest_after}, most_rows, visit);
+      }
+      if (!parts.empty()) return;
+    }
+    visit(piece, abandoned);
+  }
+
+  std::vector<Piece> pieces_;
+  const Axis& axis_;
+  const Wanted& wanted_;
+  Parts parts_;
+};
 
 Json chart_json(const std::vector<std::string>& series, const std::vector<Bucket>& buckets,
                 std::int64_t rows) {
@@ -119,49 +143,37 @@ Json chart_json(const std::vector<std::string>& series, const std::vector<Bucket
                                {"from", number(bucket.from)},
                                {"to", number(bucket.to)}});
     for (std::size_t i = 0; i < series.size(); ++i) {
-      const Figure& figure = bucket.figures[i];
-      const bool any = figure.count > 0;
-      json["series"][series[i]].push_back({any ? Json(figure.low) : Json(),
-                                           any ? Json(figure.high) : Json(),
-                                           any ? Json(figure.last) : Json(), figure.count});
+      const store::SeriesFigures& figures = bucket.figures[i];
+      const bool any = figures.count > 0;
+      json["series"][series[i]].push_back({any ? Json(figures.low) : Json(),
+                                           any ? Json(figures.high) : Json(),
+                                           any ? Json(figures.last) : Json(), figures.count});
     }
   }
   return json;
 }
 
-Json chart(const std::vector<runs::Attempt>& attempts, const Axis& axis, const Wanted& wanted,
-           const std::vector<std::string>& series, const Source& source) {
+Json chart(const std::vector<std::string>& series, const Pieces& pieces, std::size_t most_buckets) {
   if (series.empty()) return chart_json(series, {}, 0);
-  const auto lies_within = [&](double x) { return x >= wanted.from && x <= wanted.to; };
-  std::vector<std::vector<std::int64_t>> after(attempts.size());
   std::int64_t rows = 0;
-  for (std::size_t i = 0; i < attempts.size(); ++i) {
-    source(attempts[i], {}, [&](std::int64_t step, double seconds, const auto&) {
-      after[i].push_back(step);
-      if (lies_within(axis.at(attempts[i], step, seconds))) ++rows;
-    });
-  }
-  make_smallest_after(&after);
-  const auto most = static_cast<std::int64_t>(wanted.buckets);
+  pieces.each(std::numeric_limits<std::int64_t>::max(),
+              [&](const Piece& piece, bool) { rows += piece.block.rows; });
+  const auto most = static_cast<std::int64_t>(most_buckets);
   const std::int64_t size = std::max<std::int64_t>(1, (rows + most - 1) / most);
   std::vector<Bucket> buckets;
-  for (std::size_t i = 0; i < attempts.size(); ++i) {
-    std::size_t row = 0;
-    source(attempts[i], series,
-           [&](std::int64_t step, double seconds, const std::vector<double>& values) {
-             const bool abandoned = after[i][row++] <= step;
-             const double x = axis.at(attempts[i], step, seconds);
-             if (!lies_within(x)) return;
-             if (buckets.empty() || buckets.back().rows == size ||
-                 buckets.back().attempt != attempts[i].number ||
-                 buckets.back().abandoned != abandoned) {
-               buckets.emplace_back();
-               buckets.back().attempt = attempts[i].number;
-               buckets.back().abandoned = abandoned;
-             }
-             add(step, x, values, &buckets.back());
-           });
-  }
+  // With parts of half a bucket one has at most half as many rows again as it should have.
+  pieces.each(std::max<std::int64_t>(1, size / 2), [&](const Piece& piece, bool abandoned) {
+    if (buckets.empty() || buckets.back().rows >= size ||
+        buckets.back().attempt != piece.attempt->number || buckets.back().abandoned != abandoned) {
+      buckets.push_back({piece.attempt->number, abandoned, 0, piece.block.step, 0,
+                         pieces.from(piece), 0, std::vector<store::SeriesFigures>(series.size())});
+    }
+    Bucket& bucket = buckets.back();
+    bucket.rows += piece.block.rows;
+    bucket.to_step = piece.block.last_step;
+    bucket.to = pieces.to(piece);
+    for (std::size_t i = 0; i < series.size(); ++i) bucket.figures[i].add(piece.block.figures[i]);
+  });
   return chart_json(series, buckets, rows);
 }
 
@@ -174,30 +186,52 @@ std::vector<std::string> take_evaluation_series(std::vector<std::string>* series
   return taken;
 }
 
+Json steps_chart(store::StoreReads& store, const std::vector<runs::Attempt>& attempts,
+                 const Axis& axis, const Wanted& wanted, const std::vector<std::string>& series) {
+  std::vector<Piece> pieces;
+  for (const runs::Attempt& attempt : attempts) {
+    if (series.empty()) break;
+    for (store::StepBlock& block : store.step_blocks(attempt.row, series)) {
+      pieces.push_back({&attempt, std::move(block), 0});
+    }
+  }
+  const Parts parts = [&](const runs::Attempt& attempt, const store::StepBlock& block) {
+    return store.parts_of(attempt.row, block, series);
+  };
+  return chart(series, {std::move(pieces), axis, wanted, parts}, wanted.buckets);
+}
+
+Json evaluations_chart(store::StoreReads& store, const runs::Run& run,
+                       const std::vector<runs::Attempt>& attempts, const Axis& axis,
+                       const Wanted& wanted, const std::vector<std::string>& series) {
+  std::vector<Piece> pieces;
+  const auto rows =
+      series.empty() ? std::vector<store::EvaluationRow>() : store.evaluations(run.number, 0);
+  for (const runs::Attempt& attempt : attempts) {
+    for (const store::EvaluationRow& row : rows) {
+      if (row.attempt != attempt.row) continue;
+      store::StepBlock block{0,        0, 0,           row.cursor,  row.step,
+                             row.step, 1, row.seconds, row.seconds, {}};
+      for (const std::string& name : series) {
+        block.figures.push_back(
+            store::SeriesFigures::of(name == "mlm_accuracy" ? row.mlm_accuracy : row.mlm_loss));
+      }
+      pieces.push_back({&attempt, std::move(block), 0});
+    }
+  }
+  const Parts none = [](const auto&, const auto&) { return std::vector<store::StepBlock>(); };
+  return chart(series, {std::move(pieces), axis, wanted, none}, wanted.buckets);
+}
+
 Json run_charts(store::StoreReads& store, const runs::Run& run, const Wanted& wanted,
                 std::vector<std::string> series) {
   const std::vector<std::string> of_evaluations = take_evaluation_series(&series);
   const std::vector<runs::Attempt> attempts = store.attempts(run.number);
   const Axis axis(run, attempts, wanted.x);
-  const auto evaluations = of_evaluations.empty() ? std::vector<store::EvaluationRow>()
-                                                  : store.evaluations(run.number, 0);
-  const Source steps = [&](const runs::Attempt& attempt, const auto& names, const auto& take) {
-    store.each_step(attempt.row, names, take);
-  };
-  const Source tests = [&](const runs::Attempt& attempt, const auto& names, const auto& take) {
-    std::vector<double> values;
-    for (const store::EvaluationRow& row : evaluations) {
-      if (row.attempt != attempt.row) continue;
-      values.clear();
-      for (const std::string& name : names) {
-        values.push_back(name == "mlm_accuracy" ? row.mlm_accuracy : row.mlm_loss);
-      }
-      take(row.step, row.seconds, values);
-    }
-  };
   return {{"id", run.id},
-          {"steps", chart(attempts, axis, wanted, series, steps)},
-          {"evaluations", chart(attempts, axis, wanted, of_evaluations, tests)}};
+          {"resolution_seconds", store.step_resolution(run.number)},
+          {"steps", steps_chart(store, attempts, axis, wanted, series)},
+          {"evaluations", evaluations_chart(store, run, attempts, axis, wanted, of_evaluations)}};
 }
 
 std::optional<Response> refuse_end(const Call& call, const char* name, double* end) {

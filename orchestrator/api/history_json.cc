@@ -61,7 +61,10 @@ Json history_json(store::StoreReads& store, const runs::Run& run, std::int64_t c
     cursor = at;
     list.push_back(std::move(row));
   }
-  return {{"rows", std::move(list)}, {"cursor", cursor}, {"more", more}};
+  return {{"rows", std::move(list)},
+          {"cursor", cursor},
+          {"more", more},
+          {"resolution_seconds", store.step_resolution(run.number)}};
 }
 
 }  // namespace regatta::orchestrator::api

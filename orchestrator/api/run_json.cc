@@ -222,6 +222,7 @@ Json metrics_json(store::StoreReads& store, const runs::Run& run, std::int64_t c
   Json json;
   json["cursor"] = std::max(cursor, store.newest_cursor(run.number));
   json["most_steps"] = limit;
+  json["resolution_seconds"] = store.step_resolution(run.number);
   json["steps"] = Json::array();
   for (const store::StepRow& row : store.steps(run.number, cursor, limit)) {
     const double rate = row.step_seconds > 0 ? 1 / row.step_seconds : 0;

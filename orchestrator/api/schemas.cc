@@ -233,9 +233,11 @@ void add_charts(Json* all) {
                {{"type", "object"},
                 {"additionalProperties", list_of(tuple_of({or_null(number()), or_null(number()),
                                                            or_null(number()), integer()}))}}}});
-  (*all)["Charts"] = object(
-      {{"x", text()},
-       {"runs", list_of(object({{"id", text()}, {"steps", chart}, {"evaluations", chart}}))}});
+  (*all)["Charts"] = object({{"x", text()},
+                             {"runs", list_of(object({{"id", text()},
+                                                      {"resolution_seconds", integer()},
+                                                      {"steps", chart},
+                                                      {"evaluations", chart}}))}});
   const Json launch = with(record<runs::Launch>(), {{"over", flag()}, {"what", or_null(text())}});
   const Json attempt = with(record<runs::Attempt>(), {{"launch", or_null(integer())},
                                                       {"ranks", integer()},
@@ -262,6 +264,7 @@ void add_series(Json* all) {
   (*all)["Metrics"] = object(
       {{"cursor", integer()},
        {"most_steps", integer()},
+       {"resolution_seconds", integer()},
        {"steps",
         list_of(tuple_of({integer(), number(), value, value, value, value, value, value, value}))},
        {"evaluations", list_of(tuple_of({integer(), number(), value, value}))},
@@ -305,7 +308,8 @@ void add_series(Json* all) {
                                                  {reference("StepRow"), reference("EvaluationRow"),
                                                   reference("CheckpointRow")}}})},
                               {"cursor", integer()},
-                              {"more", flag()}});
+                              {"more", flag()},
+                              {"resolution_seconds", integer()}});
   (*all)["Event"] = record<store::Event>();
   (*all)["Event"]["properties"]["kind"] = one_of(kinds_of_events());
   (*all)["Events"] = object({{"events", list_of(reference("Event"))},

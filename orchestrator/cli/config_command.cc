@@ -100,6 +100,16 @@ std::vector<Value> values_of_defaults(const std::vector<site::DefaultsFile>& fil
   };
   first("runs", [](const site::DefaultsFile& file) { return file.runs; });
   first("parallel", [](const site::DefaultsFile& file) { return file.parallel; });
+  const auto first_days = [&](const char* key, std::optional<double> site::MetricsDefaults::*days) {
+    for (const site::DefaultsFile& file : files) {
+      if (!(file.metrics.*days)) continue;
+      values.push_back({std::string("metrics.") + key, *(file.metrics.*days), file.path.string()});
+      return;
+    }
+  };
+  first_days("raw_days", &site::MetricsDefaults::raw_days);
+  first_days("ten_second_days", &site::MetricsDefaults::ten_second_days);
+  first_days("minute_days", &site::MetricsDefaults::minute_days);
   std::map<std::string, base::Path> origins;
   trainer::contract::SlurmResources slurm;
   for (const site::DefaultsFile& file : files) {

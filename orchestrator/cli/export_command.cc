@@ -96,6 +96,12 @@ class Export : public Command {
       const Json page = client.get("/runs/" + path_part(run_) +
                                    "/history?limit=10000&since=" + std::to_string(cursor));
       use(page.value("rows", Json::array()));
+      const int resolution = page.value("resolution_seconds", 0);
+      if (cursor == 0 && resolution > 0) {
+        std::cerr << "older steps are means of " << resolution
+                  << " s, as the store keeps them of a run that ended long ago; the journals in "
+                     "its directory have every step\n";
+      }
       const std::int64_t before = cursor;
       cursor = page.value("cursor", cursor);
       more = page.value("more", false) && cursor > before;

@@ -32,6 +32,7 @@
 #include "orchestrator/site/site_defaults.h"
 #include "orchestrator/site/trainer_environment.h"
 #include "orchestrator/slurm/slurm_commands.h"
+#include "orchestrator/store/roll_ups.h"
 #include "orchestrator/store/store.h"
 
 namespace regatta::orchestrator::cli {
@@ -75,6 +76,17 @@ int parallel_of(const ServeOptions& options, const std::vector<site::DefaultsFil
     if (file.parallel > 0) return file.parallel;
   }
   return scheduler.name() == "local" ? 1 : kUnlimited;
+}
+
+// As the files of defaults say, the first of them that does.
+store::KeptSteps kept_steps(const std::vector<site::DefaultsFile>& defaults) {
+  store::KeptSteps kept;
+  for (auto file = defaults.rbegin(); file != defaults.rend(); ++file) {
+    kept.raw_days = file->metrics.raw_days.value_or(kept.raw_days);
+    kept.ten_second_days = file->metrics.ten_second_days.value_or(kept.ten_second_days);
+    kept.minute_days = file->metrics.minute_days.value_or(kept.minute_days);
+  }
+  return kept;
 }
 
 // Interruptible: it may ask a Slurm that is silent.
@@ -295,6 +307,7 @@ int serve(const ServeOptions& options, const Program& program) {
   controller.start();
   note(store, "controller.started", program.version + ", runs in " + runs.string());
   store.check_beside();
+  store.roll_up_beside(kept_steps(defaults));
   opening.open(api.get());
   announce_ready(server->url(), ready_message(server->url(), data, runs, trainer));
   int received = 0;

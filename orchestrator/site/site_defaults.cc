@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "base/wording.h"
 
 namespace regatta::orchestrator::site {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 constexpr const char* kSiteFile = "/etc/regatta/config.yaml";
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20U;
 constexpr int kMostParallel = 100'000;
+constexpr double kMostDays = 36'500;
 
 std::optional<DefaultsPlace> named_by(const ProgramEnvironment& environment, const char* variable,
                                       const std::optional<base::Path>& otherwise) {
@@ -105,6 +107,24 @@ void read_runs(base::Table& table, std::string* runs) {
                          "'; use an absolute path, in which %u stands for the user's name");
 }
 
+void read_metrics(base::Table table, MetricsDefaults* metrics) {
+  double shortest = 0;
+  for (const auto& [key, days] : {std::pair{"raw_days", &metrics->raw_days},
+                                  {"ten_second_days", &metrics->ten_second_days},
+                                  {"minute_days", &metrics->minute_days}}) {
+    table.read(key, days);
+    if (!*days) continue;
+    if (**days < shortest || **days > kMostDays) {
+      table.fail(key, "is " + base::short_number(**days, 8) + "; use " +
+                          base::short_number(shortest, 8) + " to " +
+                          base::short_number(kMostDays, 8) +
+                          " days, and no fewer than for what is finer");
+    }
+    shortest = **days;
+  }
+  table.finish();
+}
+
 }  // namespace
 
 std::vector<DefaultsPlace> defaults_places(const ProgramEnvironment& environment) {
@@ -127,6 +147,7 @@ DefaultsFile parse_defaults(const std::string& text, const base::Path& path) {
     table.fail("parallel", "is " + std::to_string(file.parallel) + "; use 1 to " +
                                std::to_string(kMostParallel) + ", or 0 for no limit of the file's");
   }
+  read_metrics(table.table("metrics"), &file.metrics);
   file.slurm = trainer::contract::read_slurm_defaults(table);
   table.finish();
   (void)trainer::contract::with_slurm_defaults({}, file.slurm, &file.slurm_keys);

@@ -14,10 +14,17 @@
 
 namespace regatta::orchestrator::site {
 
+// How long steps of runs that have ended are kept (store/roll_ups.h); absent: the file does not
+// say.
+struct MetricsDefaults {
+  std::optional<double> raw_days, ten_second_days, minute_days;
+};
+
 struct DefaultsFile {
   base::Path path;
   std::string runs;  // the runs directory, absolute; empty: the file does not say
   int parallel = 0;  // runs at once; 0: the file does not say
+  MetricsDefaults metrics;
   trainer::contract::SlurmResources slurm;
   std::vector<std::string>
       slurm_keys;  // those that the file has, as with_slurm_defaults() names them

@@ -96,6 +96,11 @@ void Statement::bind_one(int index, std::string_view value) {
                                 SQLITE_STATIC) == SQLITE_OK,
               "a statement is bound to as many values as it has parameters");
 }
+void Statement::bind_one(int index, Bytes value) {
+  base::check(sqlite3_bind_blob(statement_.get(), index, value.of.data(),
+                                static_cast<int>(value.of.size()), SQLITE_STATIC) == SQLITE_OK,
+              "a statement is bound to as many values as it has parameters");
+}
 void Statement::bind_null(int index) {
   base::check(sqlite3_bind_null(statement_.get(), index) == SQLITE_OK,
               "a statement is bound to as many values as it has parameters");
@@ -128,6 +133,13 @@ std::string Statement::text(int column) const {
   const unsigned char* const bytes = sqlite3_column_text(statement_.get(), column);
   if (bytes == nullptr) return {};
   return {reinterpret_cast<const char*>(bytes),
+          static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
+}
+
+std::string_view Statement::bytes(int column) const {
+  const void* const bytes = sqlite3_column_blob(statement_.get(), column);
+  if (bytes == nullptr) return {};
+  return {static_cast<const char*>(bytes),
           static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
 }
 

@@ -36,8 +36,14 @@ class Damaged : public base::Error {
   std::string reason_;
 };
 
+// Bound as a BLOB.
+struct Bytes {
+  std::string_view of;
+};
+
 // One prepared statement, for one use: it goes back to its connection, reset, when it is destroyed,
-// which it must be before the connection is. Text that is bound must outlive its last step().
+// which it must be before the connection is. Text and bytes that are bound must outlive its last
+// step().
 class Statement {
  public:
   Statement(StatementCache& cache, std::string_view sql);
@@ -62,6 +68,7 @@ class Statement {
   [[nodiscard]] std::int64_t integer(int column) const;
   [[nodiscard]] double number(int column) const;  // NULL is NaN
   [[nodiscard]] std::string text(int column) const;
+  [[nodiscard]] std::string_view bytes(int column) const;  // until the next step
 
  private:
   void bind_one(int index, std::int64_t value);
@@ -69,6 +76,7 @@ class Statement {
   void bind_one(int index, bool value) { bind_one(index, std::int64_t{value}); }
   void bind_one(int index, double value);
   void bind_one(int index, std::string_view value);
+  void bind_one(int index, Bytes value);
   void bind_one(int index, const std::string& value) { bind_one(index, std::string_view(value)); }
   void bind_one(int index, const char* value) { bind_one(index, std::string_view(value)); }
   void bind_null(int index);

@@ -1,6 +1,7 @@
 #include "orchestrator/store/migration.h"
 
 #include "orchestrator/store/schema.h"
+#include "orchestrator/store/step_blocks.h"
 
 namespace regatta::orchestrator::store {
 
@@ -27,6 +28,7 @@ void bring_up_to_date(Database& database) {
   if (before >= kSchemaVersion) return;
   for (std::int64_t version = before; version < kSchemaVersion; ++version) {
     database.execute(kVersions[version]);
+    if (version + 1 == kStepBlocksVersion) make_blocks(database);
   }
   database.execute("PRAGMA user_version = " + std::to_string(kSchemaVersion));
 }

@@ -325,10 +325,36 @@ constexpr const char* kRelativeDirectories = R"sql(
 UPDATE runs SET directory = id WHERE substr(directory, -length(id) - 1) = '/' || id;
 )sql";
 
-constexpr const char* kVersions[] = {
-    kVersion1,   kVersion2,    kVersion3,       kVersion4,           kVersion5,
-    kVersion6,   kVersion7,    kVersion8,       kVersion9,           kVersion10,
-    kEventTable, kLabelTables, kReferenceTable, kRelativeDirectories};
+// Blocks of steps (step_blocks.h), which are made of the rows that are there; what the steps of a
+// run are kept in, and how often that was judged.
+constexpr const char* kStepBlockTables = R"sql(
+CREATE TABLE step_blocks (
+  attempt INTEGER NOT NULL,
+  level INTEGER NOT NULL,
+  sequence INTEGER NOT NULL, last_sequence INTEGER NOT NULL,
+  cursor INTEGER NOT NULL,
+  step INTEGER NOT NULL, last_step INTEGER NOT NULL,
+  rows INTEGER NOT NULL,
+  seconds REAL NOT NULL, last_seconds REAL NOT NULL,
+  figures BLOB NOT NULL,
+  PRIMARY KEY (attempt, level, sequence)
+);
+CREATE TABLE run_resolutions (
+  run INTEGER PRIMARY KEY,
+  resolution INTEGER NOT NULL,
+  stage INTEGER NOT NULL
+);
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1,       kVersion2,
+                                     kVersion3,       kVersion4,
+                                     kVersion5,       kVersion6,
+                                     kVersion7,       kVersion8,
+                                     kVersion9,       kVersion10,
+                                     kEventTable,     kLabelTables,
+                                     kReferenceTable, kRelativeDirectories,
+                                     kStepBlockTables};
+constexpr int kStepBlocksVersion = 15;
 constexpr int kSchemaVersion = static_cast<int>(std::size(kVersions));
 
 }  // namespace regatta::orchestrator::store

@@ -13,6 +13,7 @@
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/store/backup.h"
 #include "orchestrator/store/migration.h"
+#include "orchestrator/store/roll_ups.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
 #include "topology/graph/hostlist.h"
@@ -77,9 +78,11 @@ void remove_rows(Database& database, runs::RunNumber run) {
   const auto remove = [&](const std::string& from) {
     database.prepare("DELETE FROM " + from).bind(runs::row_of(run)).run();
   };
-  remove("timelines WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
+  for (const char* const table : {"timelines", "step_blocks"}) {
+    remove(std::string(table) + " WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
+  }
   for (const char* const table : {"steps", "evaluations", "checkpoints", "warnings", "attempts",
-                                  "launches", "run_tags", "run_nodes"}) {
+                                  "launches", "run_tags", "run_nodes", "run_resolutions"}) {
     remove(std::string(table) + " WHERE run = ?1");
   }
   remove("runs WHERE number = ?1");
@@ -94,6 +97,8 @@ Store::Store(const base::Path& directory, const StoreOptions& options) : options
     open(directory / "store.sqlite");
   }
 }
+
+Store::~Store() = default;
 
 void Store::take(const base::Path& directory) {
   std::error_code error;
@@ -221,6 +226,11 @@ void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::stri
         .bind(runs::row_of(run), static_cast<int>(wanted), resumes)
         .run();
     if (wanted == runs::Wanted::Cancel) events_->note_wish(run, "run.cancel_asked", by);
+    if (resumes) {  // its new steps are kept as long as those of other runs
+      writer_->prepare("UPDATE run_resolutions SET stage = 0 WHERE run = ?1")
+          .bind(runs::row_of(run))
+          .run();
+    }
     if (resumes) events_->note_wish(run, "run.resume_asked", by);
     transaction.commit();
   });

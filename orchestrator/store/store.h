@@ -40,6 +40,10 @@ void take_config(const trainer::contract::RunConfig& config, NewRun* run);
 // All that a store has of a run, in the caller's transaction.
 void remove_rows(Database& database, runs::RunNumber run);
 
+class BlockWriter;
+class RollUps;
+struct KeptSteps;
+
 struct StoreOptions {
   // The name of the SQLite VFS that has the store's file, which then needs no directory and no
   // lock; empty: the operating system's. Simulations have one that fails and crashes as told.
@@ -58,6 +62,7 @@ class Store : public StoreReads {
   // Creates `directory` (0700) and the file in it when absent. Code::Operator on a network file
   // system, for a store of a newer version, and when another controller holds it.
   explicit Store(const base::Path& directory, const StoreOptions& options = {});
+  ~Store();
 
   [[nodiscard]] Snapshot snapshot() { return {*request_readers_, runs_}; }
   // Where run directories lie from here on; before anybody asks for a run. The store keeps them
@@ -113,6 +118,13 @@ class Store : public StoreReads {
   bool add_reference(const runs::ReferenceCurve& curve, const std::string& by = {});
   // False where there is none. On a full disk, too.
   bool remove_reference(const std::string& name, const std::string& by = {});
+
+  // What is kept of the steps of runs that have ended; roll_up() does a piece of it for one run,
+  // and is false when nothing is left to do for it now.
+  [[nodiscard]] std::vector<runs::RunNumber> runs_to_roll_up(const KeptSteps& kept, double now_utc);
+  bool roll_up(runs::RunNumber run, const KeptSteps& kept, double now_utc);
+  // Does so beside everything else, from now on.
+  void roll_up_beside(const KeptSteps& kept);
   // Looks whether its pages are sound, beside everything else and once in its life.
   void check_beside();
   // What that has found so far.
@@ -137,7 +149,7 @@ class Store : public StoreReads {
   void write_launch_row(runs::RunNumber run, const runs::Launch& launch);
   void write_attempt(const runs::Run& run, const runs::Attempt& attempt);
   void write_step(const runs::Run& run, const runs::Attempt& attempt,
-                  const trainer::contract::JournalRecord& record);
+                  const trainer::contract::JournalRecord& record, BlockWriter* blocks);
   void write_checkpoint(const runs::Run& run, const runs::Attempt& attempt,
                         const trainer::contract::JournalRecord& record);
   void note_new(const runs::Run& run, const runs::Attempt& attempt,
@@ -158,6 +170,7 @@ class Store : public StoreReads {
   std::set<runs::RunNumber> removed_;
   std::unique_ptr<ReaderPool> own_readers_, request_readers_;
   std::unique_ptr<IntegrityCheck> check_;  // null: not asked for
+  std::unique_ptr<RollUps> roll_ups_;      // null: not asked for
 };
 
 }  // namespace regatta::orchestrator::store

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -31,6 +32,29 @@ struct StepRow {
   std::optional<double> mfu, utilisation;
 
   bool operator==(const StepRow&) const = default;
+};
+// Of the values of one series: those that a journal says, of which there may be none.
+struct SeriesFigures {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  double last = 0, sum = 0;
+  std::int64_t count = 0;
+
+  [[nodiscard]] static SeriesFigures of(double value);  // one that is not finite is none
+  void add(const SeriesFigures& next);
+  bool operator==(const SeriesFigures&) const = default;
+};
+// Step rows that follow each other in the journal of one attempt, each of a later step than the one
+// before; or a single row.
+struct StepBlock {
+  int level = 0;  // seconds that its rows lie in (step_blocks.h); 0: a row
+  std::int64_t sequence = 0, last_sequence = 0;
+  std::int64_t cursor = 0;  // of the last row
+  std::int64_t step = 0, last_step = 0, rows = 0;
+  double seconds = 0, last_seconds = 0;  // since the start of the attempt
+  std::vector<SeriesFigures> figures;    // of the series that were asked for, in their order
+
+  bool operator==(const StepBlock&) const = default;
 };
 struct EvaluationRow {
   std::int64_t cursor = 0;
@@ -178,16 +202,22 @@ class StoreReads {
 
   // Series.
   [[nodiscard]] std::int64_t newest_cursor(runs::RunNumber run);
-  // At most `limit` rows after `cursor`, thinned evenly by step, always with the newest.
+  // At most `limit` rows after `cursor`, thinned evenly by step, always with the newest. A row that
+  // is made of a block is its last step, with the means of its values.
   [[nodiscard]] std::vector<StepRow> steps(runs::RunNumber run, std::int64_t cursor, int limit);
   // The first so many after `cursor`, in its order.
   [[nodiscard]] std::vector<StepRow> steps_after(runs::RunNumber run, std::int64_t cursor,
                                                  int limit);
-  // Every step row of an attempt in the order of its journal: step, seconds, and of each of these
-  // step_series() its value, NaN where the journal does not say it.
-  using TakeStep = std::function<void(std::int64_t, double, const std::vector<double>&)>;
-  void each_step(runs::AttemptNumber attempt, const std::vector<std::string>& series,
-                 const TakeStep& take);
+  // All steps of an attempt in the order of its journal, in blocks as large as there are; and what
+  // one of them consists of: the blocks of the next level, or rows; nothing where these are no
+  // longer kept. series: of step_series().
+  [[nodiscard]] std::vector<StepBlock> step_blocks(runs::AttemptNumber attempt,
+                                                   const std::vector<std::string>& series);
+  [[nodiscard]] std::vector<StepBlock> parts_of(runs::AttemptNumber attempt, const StepBlock& block,
+                                                const std::vector<std::string>& series);
+  // What the oldest steps of a run are kept in: 0 for single rows, else the level of the blocks
+  // that steps() and steps_after() make rows of.
+  [[nodiscard]] int step_resolution(runs::RunNumber run);
   [[nodiscard]] std::vector<StepRow> newest_steps(runs::RunNumber run, int limit);
   [[nodiscard]] std::vector<EvaluationRow> evaluations(runs::RunNumber run, std::int64_t cursor);
   [[nodiscard]] std::vector<CheckpointRow> checkpoints(runs::RunNumber run, std::int64_t cursor);
@@ -211,6 +241,12 @@ class StoreReads {
   Database* pinned_ = nullptr;  // set: every read goes there
 
  private:
+  // Blocks with all series, none larger than of this level, whose last rows come after `cursor`.
+  [[nodiscard]] std::vector<StepBlock> blocks_after(runs::AttemptNumber attempt, int coarsest,
+                                                    std::int64_t cursor, int limit);
+  [[nodiscard]] std::vector<StepRow> rolled_up_after(runs::RunNumber run, int level,
+                                                     std::int64_t cursor, int limit);
+  [[nodiscard]] std::vector<StepRow> rolled_up(runs::RunNumber run, std::int64_t cursor, int limit);
   [[nodiscard]] ReaderPool::Lease lease() {
     return pinned_ != nullptr ? ReaderPool::Lease(nullptr, pinned_) : pool_->take();
   }

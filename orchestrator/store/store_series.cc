@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
+#include "orchestrator/store/step_blocks.h"
 #include "orchestrator/store/store.h"
 
 namespace regatta::orchestrator::store {
@@ -49,6 +50,18 @@ std::string warning_of(const trainer::contract::JournalRecord& record) {
   return divergence != nullptr && divergence->action == "rollback" ? divergence->message : "";
 }
 
+// At most so many, evenly and with the last.
+std::vector<StepRow> thinned(std::vector<StepRow> rows, int limit) {
+  const auto most = static_cast<std::size_t>(std::max(1, limit));
+  const std::size_t stride = (rows.size() + most - 1) / most;
+  if (stride <= 1) return rows;
+  std::vector<StepRow> kept;
+  for (std::size_t i = (rows.size() - 1) % stride; i < rows.size(); i += stride) {
+    kept.push_back(rows[i]);
+  }
+  return kept;
+}
+
 }  // namespace
 
 void Store::append(const runs::Run& run, const runs::Attempt& attempt,
@@ -60,9 +73,10 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
     write_nodes(run.number, attempt.hosts.empty() ? attempt.host : base::join(attempt.hosts, ","));
   }
   const std::int64_t run_row = runs::row_of(run.number);
+  BlockWriter blocks(*writer_, attempt.row);
   for (const trainer::contract::JournalRecord& record : records) {
     if (std::holds_alternative<trainer::contract::StepRecord>(record.body)) {
-      write_step(run, attempt, record);
+      write_step(run, attempt, record, &blocks);
     } else if (const auto* evaluation = std::get_if<trainer::contract::EvalRecord>(&record.body)) {
       static const std::string sql = insertion_of<EvaluationRow>("evaluations");
       const EvaluationRow row{
@@ -82,6 +96,7 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
       events_->note_record(run, attempt, record);
     }
   }
+  blocks.finish();
   write_timeline(attempt.row, records);
   write_attempt(run, attempt);
   write_run(run);
@@ -95,7 +110,7 @@ void Store::note_new(const runs::Run& run, const runs::Attempt& attempt,
 }
 
 void Store::write_step(const runs::Run& run, const runs::Attempt& attempt,
-                       const trainer::contract::JournalRecord& record) {
+                       const trainer::contract::JournalRecord& record, BlockWriter* blocks) {
   const auto& step = std::get<trainer::contract::StepRecord>(record.body);
   // With one rank the journal's defaults would pass for figures.
   const auto if_several = [&](auto value) {
@@ -125,6 +140,7 @@ void Store::write_step(const runs::Run& run, const runs::Attempt& attempt,
       insertion("INSERT OR IGNORE INTO steps", {"run", "sequence"}, columns_of<StepRow>(),
                 {{"place", "1 + ifnull((SELECT max(place) FROM steps WHERE run = ?1), 0)"}});
   write_row(*writer_, sql, RowBinder::Which::All, row, runs::row_of(run.number), record.sequence);
+  if (writer_->changes() > 0) blocks->add(record.sequence, row);
 }
 
 void Store::write_checkpoint(const runs::Run& run, const runs::Attempt& attempt,
@@ -198,18 +214,23 @@ std::int64_t StoreReads::newest_cursor(runs::RunNumber run) {
 }
 
 std::vector<StepRow> StoreReads::steps(runs::RunNumber run, std::int64_t cursor, int limit) {
+  std::vector<StepRow> rows = rolled_up(run, cursor, limit);
+  if (!rows.empty()) cursor = rows.back().cursor;
   const ReaderPool::Lease reader = lease();
   // Places have no gaps, so the rows that are wanted are known without counting.
   Statement ends = reader->prepare(
       "SELECT (SELECT place FROM steps WHERE run = ?1 AND cursor > ?2 ORDER BY cursor LIMIT 1), "
       "(SELECT max(place) FROM steps WHERE run = ?1)");
   ends.bind(runs::row_of(run), cursor);
-  if (!ends.step() || ends.is_null(0)) return {};
+  if (!ends.step() || ends.is_null(0)) return thinned(std::move(rows), limit);
+  if (!rows.empty()) {
+    limit = (limit + 1) / 2;
+    rows = thinned(std::move(rows), limit);
+  }
   const std::int64_t oldest = ends.integer(0);
   const std::int64_t newest = ends.integer(1);
   const std::int64_t count = newest - oldest + 1;
   const std::int64_t stride = std::max<std::int64_t>(1, (count + limit - 1) / std::max(1, limit));
-  std::vector<StepRow> rows;
   Statement ask = reader->prepare(kSteps + "WHERE run = ?1 AND place = ?2");
   // Counted from the newest, so that it is always among them.
   for (std::int64_t place = newest - (count - 1) / stride * stride; place <= newest;
@@ -221,11 +242,17 @@ std::vector<StepRow> StoreReads::steps(runs::RunNumber run, std::int64_t cursor,
 }
 
 std::vector<StepRow> StoreReads::steps_after(runs::RunNumber run, std::int64_t cursor, int limit) {
+  std::vector<StepRow> rows;
+  if (const int resolution = step_resolution(run); resolution > 0) {
+    rows = rolled_up_after(run, resolution, cursor, limit);
+    if (!rows.empty()) cursor = rows.back().cursor;
+  }
   const ReaderPool::Lease reader = lease();
   Statement ask =
       reader->prepare(kSteps + "WHERE run = ?1 AND cursor > ?2 ORDER BY cursor LIMIT ?3");
-  ask.bind(runs::row_of(run), cursor, limit);
-  return read_rows<StepRow>(ask);
+  ask.bind(runs::row_of(run), cursor, limit - static_cast<int>(rows.size()));
+  while (ask.step()) rows.push_back(read_row<StepRow>(ask));
+  return rows;
 }
 
 std::vector<StepRow> StoreReads::newest_steps(runs::RunNumber run, int limit) {

@@ -388,6 +388,15 @@ class Bench {
       const std::string run = i % 4 == 0 ? old_run(1) : journals_->run(i * 7);
       return Call{"GET", "/runs/" + run + "/metrics"};
     });
+    // Of a million steps: all of them, a part, and two series of several runs.
+    (*json)["chart_of_buckets"] = load(20, 50, [&](int i) {
+      static constexpr std::array kAsked = {
+          "&series=loss", "&series=loss&from=1000&to=250000&x=step", "&series=loss&buckets=2000",
+          "&series=loss,tokens_per_second,mlm_accuracy&x=wall"};
+      const std::string others = i % 4 == 3 ? "," + journals_->run(i) + "," + old_run(7) : "";
+      return Call{"GET", "/metrics?runs=" + old_run(1) + others +
+                             kAsked[static_cast<std::size_t>(i) % kAsked.size()]};
+    });
     (*json)["submit"] = load(20, 50, [&](int i) { return submission(i, journals_->run(0)); });
     (*json)["viewers"] = viewers();
     (*json)["nodes_list"] = load(2, 0, [](int) { return Call{"GET", "/nodes"}; });

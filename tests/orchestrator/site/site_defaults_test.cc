@@ -92,6 +92,10 @@ TEST_F(Defaults, NameFileLineAndKeyOfWhatIsWrong) {
   }
   EXPECT_THAT(refusal("runs: relative/runs\n"), HasSubstr("absolute"));
   EXPECT_THAT(refusal("parallel: -1\n"), HasSubstr("parallel"));
+  EXPECT_THAT(refusal("metrics: {raw_days: 30, minute_days: 29}\n"),
+              testing::AllOf(HasSubstr("metrics.minute_days"), HasSubstr("use 30 to 36500")));
+  EXPECT_THAT(refusal("metrics: {raw_days: -1}\n"), HasSubstr("metrics.raw_days"));
+  EXPECT_THAT(refusal("metrics: {raw_day: 1}\n"), HasSubstr("metrics.raw_day"));
   EXPECT_THAT(refusal("steps: 5\n"), HasSubstr("steps"));
   EXPECT_THAT(refusal("slurm: {account: 'a b'}\n"), HasSubstr("account"));
   EXPECT_THAT(refusal("slurm: {gpu_type: 'a100:4'}\n"), HasSubstr("gpu_type"));
@@ -246,16 +250,17 @@ class ConfigShow : public Defaults {
 };
 
 TEST_F(ConfigShow, SaysWhatIsSetAndWhere) {
-  write("user.yaml", "parallel: 3\nslurm: {account: me}\n");
+  write("user.yaml", "parallel: 3\nmetrics: {raw_days: 2.5}\nslurm: {account: me}\n");
   write("site.yaml",
-        "runs: /r\nparallel: 9\nslurm: {account: them, options: [--licenses=x], "
+        "runs: /r\nparallel: 9\nmetrics: {raw_days: 3, minute_days: 100}\nslurm: {account: them, options: [--licenses=x], "
         "environment: {SECRET: hush}}\n");
   const std::string at = folder_.path().string();
   const base::Output told = show({"--origin"});
   EXPECT_EQ(told.exit.code, 0) << told.errors;
   for (const std::string& row :
        {"runs  /r  " + at + "/site.yaml", "parallel  3  " + at + "/user.yaml",
-        "slurm.account  me  " + at + "/user.yaml",
+        "metrics.raw_days  2.5  " + at + "/user.yaml",
+        "metrics.minute_days  100.0  " + at + "/site.yaml", "slurm.account  me  " + at + "/user.yaml",
         "slurm.options  [\"--licenses=x\"]  " + at + "/site.yaml",
         "slurm.environment.SECRET  (hidden; --secrets shows it)  " + at + "/site.yaml"}) {
     std::string text;  // one line, its columns two blanks apart

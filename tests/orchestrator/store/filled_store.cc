@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "orchestrator/store/step_blocks.h"
 #include "orchestrator/store/store.h"
 #include "trainer/contract/run_config.h"
 
@@ -73,6 +74,7 @@ void fill_store(const base::Path& directory, const FilledStore& what) {
   store.execute(
       "INSERT INTO node_events(node, utc, blame, weight, run, words) "
       "VALUES('node01', 1.7e9, 'shared', 1, 'run', 'w')");
+  orchestrator::store::make_blocks(store);
   transaction.commit();
 }
 

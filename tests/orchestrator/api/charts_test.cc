@@ -1,0 +1,189 @@
+// Charts of long runs against a plain walk over their rows.
+#include "orchestrator/api/charts.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "orchestrator/api/api.h"
+#include "orchestrator/store/roll_ups.h"
+#include "orchestrator/store/store.h"
+#include "tests/orchestrator/store/store_rows.h"
+#include "tests/orchestrator/support.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using trainer::contract::JournalRecord;
+using trainer::contract::StepRecord;
+
+constexpr int kBatch = 16, kRanks = 4;
+constexpr double kFirst = 1.7e9, kFirstStep = 2;  // of every attempt, and within it
+
+struct Row {
+  int attempt = 0;
+  std::int64_t step = 0;
+  double seconds = 0, loss = 0;
+  bool abandoned = false;
+  double x = 0;
+};
+
+class ChartsTest : public testing::Test {
+ protected:
+  ChartsTest() : store_(folder_.path()) {
+    run_ = *store_.run(store_.add_run(new_run("long", kFirst - 100)));
+    std::mt19937 dice(11);
+    std::int64_t step = 1;
+    for (int number = 1; number <= 3; ++number) {
+      const int count = number == 2 ? 30'000 : 12'000;
+      add_attempt(number, &step, count, &dice);
+      step -= 1234;  // the next one goes on from an earlier checkpoint
+    }
+    std::int64_t smallest = 1 << 30;
+    for (auto row = rows_.rbegin(); row != rows_.rend(); ++row) {
+      row->abandoned = row->step >= smallest;
+      smallest = std::min(smallest, row->step);
+    }
+  }
+  void add_attempt(int number, std::int64_t* step, int count, std::mt19937* dice) {
+    runs::Attempt attempt;
+    const auto row = store_.add_attempt(run_.number, number, "x" + std::to_string(number));
+    for (const runs::Attempt& each : store_.attempts(run_.number)) {
+      if (each.row == row) attempt = each;
+    }
+    attempt.started = true;
+    attempt.start_utc = kFirst + 1e6 * number;
+    attempt.first_step_begin = kFirstStep;
+    attempt.batch_size = kBatch;
+    attempt.ranks = kRanks;
+    std::vector<JournalRecord> records;
+    double seconds = kFirstStep;
+    for (int i = 0; i < count; ++i) {
+      seconds += number == 2 ? 1.5 : 0.04 + 1e-3 * static_cast<double>((*dice)() % 100);
+      JournalRecord record = step_record(i, *step);
+      record.seconds = seconds;
+      auto& body = std::get<StepRecord>(record.body);
+      body.loss = static_cast<double>((*dice)() % 100'000) / 7;
+      records.push_back(record);
+      rows_.push_back({number, *step, seconds, body.loss});
+      if ((*dice)() % 5000 == 0) *step -= 40;  // a rollback
+      ++*step;
+    }
+    attempt.last_seconds = seconds;
+    lasting_[number] = seconds - kFirstStep;
+    store_.append(run_, attempt, records);
+  }
+  double place_of(const Row& row, const std::string& x) const {
+    if (x == "step") return static_cast<double>(row.step);
+    if (x == "samples") return static_cast<double>(row.step * kBatch);
+    const double within = row.seconds - kFirstStep;
+    if (x == "wall") return 1e6 * (row.attempt - 1) + within;
+    double before = 0;
+    for (int number = 1; number < row.attempt; ++number) before += lasting_.at(number);
+    return kRanks * (before + within) / 3600;
+  }
+  Json ask(std::map<std::string, std::string> query) {
+    Request request{"GET", "/api/v1/metrics", std::move(query), {}, {}};
+    request.query["runs"] = "long";
+    request.query["series"] = "loss";
+    const auto call = find_route(Api::routes(), request, {"metrics"});
+    store::Snapshot snapshot = store_.snapshot();
+    const Response response = charts(snapshot, std::get<Call>(call));
+    EXPECT_EQ(response.status, 200) << response.body;
+    return Json::parse(response.body).at("runs").at(0);
+  }
+  void check(const Json& chart, const std::vector<Row>& rows, int most) {
+    ASSERT_EQ(chart["rows"], rows.size());
+    const std::int64_t size = (static_cast<std::int64_t>(rows.size()) + most - 1) / most;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < chart["buckets"].size(); ++i) {
+      const Json& bucket = chart["buckets"][i];
+      const auto count = bucket["rows"].get<std::size_t>();
+      ASSERT_LE(at + count, rows.size());
+      const Row& first = rows[at];
+      const Row& last = rows[at + count - 1];
+      EXPECT_EQ(bucket["attempt"], first.attempt);
+      EXPECT_EQ(bucket["from_step"], first.step);
+      EXPECT_EQ(bucket["to_step"], last.step);
+      EXPECT_NEAR(bucket["from"].get<double>(), first.x, 1e-6);
+      EXPECT_NEAR(bucket["to"].get<double>(), last.x, 1e-6);
+      double low = 1e300, high = -1e300;
+      for (std::size_t j = at; j < at + count; ++j) {
+        low = std::min(low, rows[j].loss);
+        high = std::max(high, rows[j].loss);
+        ASSERT_EQ(rows[j].attempt, first.attempt);
+        ASSERT_EQ(bucket["abandoned"], rows[j].abandoned) << rows[j].step;
+      }
+      EXPECT_EQ(chart["series"]["loss"][i], Json({low, high, last.loss, count}));
+      EXPECT_LE(static_cast<std::int64_t>(count), size + std::max<std::int64_t>(1, size / 2));
+      at += count;
+      const bool cut = at == rows.size() || rows[at].attempt != first.attempt ||
+                       rows[at].abandoned != first.abandoned;
+      if (!cut) {
+        EXPECT_GE(static_cast<std::int64_t>(count), size);
+      }
+    }
+    EXPECT_EQ(at, rows.size());
+  }
+  std::vector<Row> within(const std::string& x, double from, double to) const {
+    std::vector<Row> rows;
+    for (Row row : rows_) {
+      row.x = place_of(row, x);
+      if (row.x >= from && row.x <= to) rows.push_back(row);
+    }
+    return rows;
+  }
+
+  tests::TemporaryDirectory folder_;
+  store::Store store_;
+  runs::Run run_;
+  std::vector<Row> rows_;
+  std::map<int, double> lasting_;  // of an attempt, from its first step
+};
+
+TEST_F(ChartsTest, OfLongRunsAreExact) {
+  for (const char* const x : {"step", "samples", "wall", "device_hours"}) {
+    const double end = place_of(rows_.back(), x);
+    for (const int buckets : {1, 20, 300, 2000}) {
+      const Json whole = ask({{"x", x}, {"buckets", std::to_string(buckets)}});
+      check(whole["steps"], within(x, -1, 1e300), buckets);
+      // Between two rows.
+      const double from = std::floor(0.31 * end) + 0.013, to = std::floor(0.77 * end) + 0.013;
+      const Json part = ask({{"x", x},
+                             {"buckets", std::to_string(buckets)},
+                             {"from", std::to_string(from)},
+                             {"to", std::to_string(to)}});
+      check(part["steps"], within(x, from, to), buckets);
+    }
+  }
+}
+
+TEST_F(ChartsTest, OfRolledUpRunsHaveEveryRow) {
+  run_.state = runs::RunState::Failed;
+  run_.ended_utc = 0;
+  run_.drained = true;
+  store_.update_run(run_);
+  while (store_.roll_up(run_.number, {}, 40 * 86400.0)) {
+  }
+  const Json told = ask({{"buckets", "100"}});
+  EXPECT_EQ(told["resolution_seconds"], 10);
+  const Json& chart = told["steps"];
+  EXPECT_EQ(chart["rows"], rows_.size());
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < chart["buckets"].size(); ++i) {
+    const auto count = chart["buckets"][i]["rows"].get<std::size_t>();
+    double low = 1e300, high = -1e300;
+    for (std::size_t j = at; j < at + count; ++j) {
+      low = std::min(low, rows_.at(j).loss);
+      high = std::max(high, rows_.at(j).loss);
+    }
+    EXPECT_EQ(chart["series"]["loss"][i], Json({low, high, rows_[at + count - 1].loss, count}));
+    at += count;
+  }
+  EXPECT_EQ(at, rows_.size());
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator::api
