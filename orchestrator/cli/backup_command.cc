@@ -74,8 +74,7 @@ class RestoreCommand : public Command {
                 << base::printable(runs.string()) << " when it starts\n";
     }
     if (!restored.kept.empty()) {
-      std::cout << "the store that was there is kept as " << base::printable(restored.kept.string())
-                << "\n";
+      std::cout << "what was there is kept as " << base::printable(restored.kept.string()) << "\n";
     }
     return 0;
   }

@@ -21,7 +21,8 @@ Backup back_up(const base::Path& data, const base::Path& file);
 struct Restored {
   std::int64_t runs = 0;     // that the store has now
   std::int64_t dropped = 0;  // that the backup had otherwise than their directories
-  base::Path kept;           // where the store that was there is; empty: there was none
+  // Where the store that was there is, or its log where that alone was left; empty: nothing was.
+  base::Path kept;
 };
 // Puts the backup `file` in the place of the store in `data`, which is made when absent. Of what
 // the backup has, only that goes in which cannot have become something else since: runs that had

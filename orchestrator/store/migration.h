@@ -10,8 +10,8 @@ namespace regatta::orchestrator::store {
 
 // What to do about a damaged store, for the end of a message.
 inline constexpr const char* kDamageRemedy =
-    "restore a backup with 'regatta restore FILE', or move the store away and start the "
-    "controller, which rebuilds it from the run directories";
+    "restore a backup with 'regatta restore FILE', or move the store away (store.sqlite*) and "
+    "start the controller, which rebuilds it from the run directories";
 
 // PRAGMA user_version; 0: there are no tables yet.
 [[nodiscard]] std::int64_t version_of(Database& database);

@@ -26,8 +26,8 @@ namespace {
 
 constexpr const char* kStoreName = "store.sqlite";
 constexpr const char* kStagedName = "store.sqlite.restoring";
-// Files of a database beside itself.
-constexpr const char* kBeside[] = {"-wal", "-shm", "-journal"};
+// Files of a database beside itself; what they hold is replayed over whatever has its name.
+constexpr const char* kBeside[] = {"-wal", "-journal", "-shm"};
 
 base::Path with(const base::Path& path, const std::string& suffix) {
   return path.string() + suffix;
@@ -142,26 +142,43 @@ void drop_what_goes_on(Database& database, base::FileSystem& files, const base::
   transaction.commit();
 }
 
-// The store that is there, by another name as well. What its log of writes still has goes with it.
-base::Path keep_aside(base::FileSystem& files, const base::Path& store) {
-  try {
-    // The log is folded into it, and removed when it is closed.
-    Database(store, Database::Access::ReadWrite).execute("PRAGMA wal_checkpoint(TRUNCATE)");
-  } catch (const Damaged&) {  // which is why it is replaced
-  }
+// A name that nothing has, nor anything beside it.
+base::Path name_to_keep(base::FileSystem& files, const base::Path& store) {
   std::string time = base::iso8601(base::system_clock().utc_seconds()).substr(0, 19);
   std::replace(time.begin(), time.end(), ':', '-');
-  base::Path kept = with(store, ".before-" + time);
-  for (int i = 2; files.exists(kept); ++i) {
-    kept = with(store, ".before-" + time + "-" + std::to_string(i));
-  }
-  if (::link(store.c_str(), kept.c_str()) != 0) {
-    base::throw_errno(errno, "cannot keep the store as " + base::printable(kept.string()));
+  const base::Path first = with(store, ".before-" + time);
+  const auto is_taken = [&files](const base::Path& name) {
+    return files.exists(name) ||
+           std::any_of(std::begin(kBeside), std::end(kBeside),
+                       [&](const char* beside) { return files.exists(with(name, beside)); });
+  };
+  base::Path kept = first;
+  for (int i = 2; is_taken(kept); ++i) kept = with(first, "-" + std::to_string(i));
+  return kept;
+}
+
+// The store that is there, by another name as well, with what its log of writes still has; or the
+// log alone, where somebody has moved its store away.
+base::Path keep_aside(base::FileSystem& files, const base::Path& store) {
+  const base::Path kept = name_to_keep(files, store);
+  base::Path first;
+  if (files.exists(store)) {
+    try {
+      // The log is folded into it, and removed when it is closed.
+      Database(store, Database::Access::ReadWrite).execute("PRAGMA wal_checkpoint(TRUNCATE)");
+    } catch (const Damaged&) {  // which is why it is replaced
+    }
+    if (::link(store.c_str(), kept.c_str()) != 0) {
+      base::throw_errno(errno, "cannot keep the store as " + base::printable(kept.string()));
+    }
+    first = kept;
   }
   for (const char* const beside : kBeside) {
-    if (files.exists(with(store, beside))) files.rename(with(store, beside), with(kept, beside));
+    if (!files.exists(with(store, beside))) continue;
+    files.rename(with(store, beside), with(kept, beside));
+    if (first.empty()) first = with(kept, beside);
   }
-  return kept;
+  return first;
 }
 
 }  // namespace
@@ -194,7 +211,7 @@ Restored restore(const base::Path& file, const base::Path& data, base::FileSyste
       database.execute("PRAGMA journal_mode = DELETE");  // one file, which one rename moves
     }
     disk.open(staged, base::FileSystem::Open::Append)->sync();
-    if (disk.exists(store)) restored.kept = keep_aside(disk, store);
+    restored.kept = keep_aside(disk, store);
     disk.sync_directory(data);
     disk.rename(staged, store);
     disk.sync_directory(data);

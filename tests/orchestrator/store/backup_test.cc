@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "orchestrator/runs/run_records.h"
+#include "orchestrator/store/integrity.h"
 #include "orchestrator/store/schema.h"
 #include "orchestrator/store/store.h"
 #include "tests/orchestrator/store/old_store.h"
@@ -202,6 +203,31 @@ TEST_F(BackupTest, IsPutInThePlaceOfADamagedStore) {
   EXPECT_EQ(std::filesystem::file_size(restored.kept), 40000U);
   EXPECT_FALSE(std::filesystem::exists(data() / "store.sqlite-wal")) << "of another store";
   const store::Store opened(data());
+}
+
+// Of a killed controller's store only the main file was moved away: its log is another store's.
+TEST_F(BackupTest, ALogThatWasLeftIsKeptAsideToo) {
+  {
+    store::Store store(data());
+    add_runs(&store, 1, 3);
+    (void)store::back_up(data(), file());
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    store::Store store(data());
+    add_runs(&store, 4, 300);
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+  const auto log_bytes = std::filesystem::file_size(data() / "store.sqlite-wal");
+  ASSERT_GT(log_bytes, 100000U);
+  std::filesystem::rename(data() / "store.sqlite", folder_.path() / "moved");
+  const store::Restored restored = restore();
+  EXPECT_THAT(ids_in(data() / "store.sqlite"), ElementsAre("run-1", "run-2", "run-3"));
+  EXPECT_THAT(restored.kept.string(), testing::EndsWith("-wal"));
+  EXPECT_EQ(std::filesystem::file_size(restored.kept), log_bytes);
+  Database whole(data() / "store.sqlite", Database::Access::ReadOnly);
+  EXPECT_EQ(store::damage_of(whole, store::Thoroughness::Whole), "");
 }
 
 TEST_F(BackupTest, OfEveryVersionIsBroughtUpToDate) {

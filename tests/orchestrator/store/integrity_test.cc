@@ -66,7 +66,7 @@ TEST_F(DamagedStore, IsRefusedWhereItCannotBeOpened) {
   damage_page(1);
   EXPECT_THAT(refusal(), HasSubstr("the store is damaged"));
   EXPECT_THAT(refusal(), HasSubstr("regatta restore FILE"));
-  EXPECT_THAT(refusal(), HasSubstr("move the store away"));
+  EXPECT_THAT(refusal(), HasSubstr("move the store away (store.sqlite*)"));
   EXPECT_THAT(refusal(), testing::Not(HasSubstr("\n")));
 }
 
