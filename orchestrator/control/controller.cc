@@ -70,6 +70,7 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, store::Store
   }
   store_.place_runs(options_.runs_directory);
   make_directories(files_, options_.runs_directory);
+  refuse_other_runs();
   if (options_.lease) lease_.emplace(options_.runs_directory, *options_.lease);
   load_open_runs();
 }

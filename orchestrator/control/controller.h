@@ -99,7 +99,8 @@ class Controller {
  public:
   // Everything passed by reference outlives the controller; the file system outlives all that
   // `beside` was given. Creates the runs directory and takes its lease (runs_directory_lease.h),
-  // which may take a minute where another machine left one.
+  // which may take a minute where another machine left one. Code::Operator where none of the
+  // store's runs is there and some have not ended.
   Controller(base::FileSystem& files, base::Clock& clock, store::Store& store,
              runs::Scheduler& scheduler, const ControllerOptions& options);
   ~Controller();
@@ -243,6 +244,7 @@ class Controller {
   bool watch_successor(OpenRun* open);
 
   // Runs that are found (controller_adopt.cc).
+  void refuse_other_runs();
   void take_names(const files::Outcome<std::vector<std::string>>& names);
   void adopt_some();
   void take_found(const std::string& name, const files::Outcome<std::optional<FoundRun>>& outcome);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/control/controller.h"
+#include "orchestrator/control/run_removal.h"
 #include "orchestrator/runs/run_records.h"
 #include "orchestrator/slurm/job_book.h"
 #include "trainer/contract/run_config.h"
@@ -27,6 +28,7 @@ constexpr std::size_t kMostAdopted = 64;  // whose journals are read at once
 // A submission is made under a temporary name within seconds; what bears one for longer was left.
 constexpr double kTemporarySeconds = 25;
 constexpr std::int64_t kMostNamed = 20;  // runs found at the start, in the log
+constexpr int kNewestLookedFor = 20;     // beside those that have not ended, at the start
 constexpr double kHungSeconds = 5;       // after which others do not wait for a directory any more
 
 bool is_temporary(const std::string& name) { return name.find(".tmp-") != std::string::npos; }
@@ -99,7 +101,50 @@ void take_state(const FoundRun& found, store::NewRun* run, std::vector<runs::Lau
   }
 }
 
+// Or its removal was cut short. True where nobody can say.
+bool any_is_there(base::FileSystem& files, const base::Path& runs_directory,
+                  const std::vector<runs::Run>& runs) {
+  try {
+    std::set<std::string> ids;
+    for (const runs::Run& run : runs) {
+      if (files.exists(base::Path(run.directory) / "run.json")) return true;
+      ids.insert(run.id);
+    }
+    const std::vector<std::string> names = files.list(runs_directory);
+    return std::any_of(names.begin(), names.end(), [&ids](const std::string& name) {
+      const auto removed = id_of_removed(name);
+      return removed && ids.count(*removed) > 0;
+    });
+  } catch (const base::Error&) {
+    return true;
+  }
+}
+
 }  // namespace
+
+// A run whose directory is not there for a minute is given up. Where none is there, it is not the
+// runs that are gone: it is another runs directory, or its file system is not mounted.
+void Controller::refuse_other_runs() {
+  std::vector<runs::Run> looked_for = store_.unfinished_runs();
+  std::erase_if(looked_for, [](const runs::Run& run) {
+    return runs::is_over(run.state) && run.wanted != runs::Wanted::Resume;
+  });
+  if (looked_for.empty()) return;  // nothing is given up
+  const std::size_t unfinished = looked_for.size();
+  store::RunFilter newest;
+  newest.limit = kNewestLookedFor;
+  newest.archived = store::Archived::Also;
+  for (store::RunRow& row : store_.list(newest).rows) looked_for.push_back(std::move(row.run));
+  if (any_is_there(files_, options_.runs_directory, looked_for)) return;
+  throw base::Error(
+      base::Code::Operator,
+      "the runs directory " + base::printable(options_.runs_directory.string()) +
+          " has none of the store's runs, of which " + std::to_string(unfinished) + " " +
+          (unfinished == 1 ? "has" : "have") +
+          " not ended; mount its file system, or name the right one with --runs; if they were "
+          "removed by hand, move store.sqlite* out of the data directory: the controller makes a "
+          "new store from what is in the runs directory");
+}
 
 // A directory in which somebody may train by hand.
 struct Controller::Look {

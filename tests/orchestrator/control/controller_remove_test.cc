@@ -214,6 +214,19 @@ TEST_F(RemoveTest, IsFinishedByTheNextController) {
   }
 }
 
+// With its machine the controller lost that the run had ended: it is no run that is missed.
+TEST_F(RemoveTest, IsFinishedWhereTheStoreLostTheEndOfTheRun) {
+  const std::string id = submit();
+  ticks();
+  ASSERT_FALSE(runs::is_over(state(id)));
+  close();
+  (void)control::move_run_away(base::posix_file_system(), runs() / id);
+  open();
+  ticks(4);
+  EXPECT_EQ(names(), Names{});
+  EXPECT_EQ(rows(), 0);
+}
+
 TEST_F(RemoveTest, ARunWithoutADirectoryIsForgotten) {
   const std::string id = ended();
   std::filesystem::remove_all(runs() / id);

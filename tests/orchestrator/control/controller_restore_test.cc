@@ -218,6 +218,45 @@ TEST_F(RestoreTest, AMovedRunsDirectoryIsReadAtItsNewPlace) {
   EXPECT_TRUE(std::filesystem::exists(moved / stopped / "launches" / "2.json"));
 }
 
+// `serve --runs` that names another one by mistake: it has runs, but none of the store's.
+TEST_F(RestoreTest, AnotherRunsDirectoryIsRefused) {
+  const std::string ended = trained(0);
+  const std::string runs_on = submit();
+  ticks(4);
+  scheduler_.refuse_for_now = true;
+  const std::string queued = submit();
+  close();
+  const base::Path other = folder_.path() / "other";
+  std::filesystem::create_directory(other);
+  (void)trainer::contract::RunDirectory::create(base::posix_file_system(), other / "foreign",
+                                                tests::run_file());
+  control::ControllerOptions options;
+  options.runs_directory = other;
+  const auto serve = [&] {
+    store::Store store(folder_.path() / "state");
+    const control::Controller controller(base::posix_file_system(), clock_, store, scheduler_,
+                                         options);
+  };
+  try {
+    serve();
+    ADD_FAILURE() << "it begins with another runs directory";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Operator);
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr(other.string() + " has none of the store's runs, of which 2 have not ended"));
+    EXPECT_THAT(error.what(), HasSubstr("--runs"));
+    EXPECT_THAT(error.what(), testing::Not(HasSubstr("\n")));
+  }
+  // One of them is enough: the others may have been removed by hand.
+  std::filesystem::copy(runs() / ended, other / ended, std::filesystem::copy_options::recursive);
+  EXPECT_NO_THROW(serve());
+  open();
+  ticks(4);
+  EXPECT_EQ(state(runs_on), runs::RunState::Starting) << "nothing was given up";
+  EXPECT_EQ(state(queued), runs::RunState::Queued);
+}
+
 TEST_F(RestoreTest, WhatTheBackupKnowsIsAsItWas) {
   const auto before = told_of(various());
   (void)store::back_up(folder_.path() / "state", backup());
@@ -228,7 +267,6 @@ TEST_F(RestoreTest, WhatTheBackupKnowsIsAsItWas) {
   EXPECT_EQ(scheduler_.launches.size(), launches);
 }
 
-// What happened after the backup is not undone, and nothing that ended begins again.
 // A directory whose file system is not mounted.
 TEST_F(RestoreTest, ARunsDirectoryWithoutItsRunsIsNotInOrder) {
   const auto status = [this] {
@@ -249,6 +287,7 @@ TEST_F(RestoreTest, ARunsDirectoryWithoutItsRunsIsNotInOrder) {
   EXPECT_THAT(status(), testing::HasSubstr("has none of the newest 1 run"));
 }
 
+// What happened after the backup is not undone, and nothing that ended begins again.
 TEST_F(RestoreTest, WhatCameAfterTheBackupCounts) {
   const std::string runs_on = submit();
   const std::string will_end = submit();
