@@ -320,10 +320,9 @@ CREATE TABLE reference_curves(
   point_values TEXT NOT NULL, samples TEXT NOT NULL) WITHOUT ROWID;
 )sql";
 
-// Where a run lies, relative to the runs directory, which may be moved. It always bore its id.
-constexpr const char* kRelativeDirectories = R"sql(
-UPDATE runs SET directory = id WHERE substr(directory, -length(id) - 1) = '/' || id;
-)sql";
+// Where a run lies, relative to the runs directory, which may be moved: which runs lie there only
+// Store::place_runs() knows.
+constexpr const char* kRelativeDirectories = "";
 
 // Blocks of steps (step_blocks.h), which are made of the rows that are there; what the steps of a
 // run are kept in, and how often that was judged.

@@ -151,6 +151,22 @@ void Store::migrate() {
   transaction.commit();
 }
 
+void Store::place_runs(const base::Path& runs) {
+  runs_ = runs;
+  // Those of older stores, which have whole paths; with this prefix, and nothing behind the id.
+  const std::string from = runs.string() + "/", to = runs.string() + "0";  // '0' is '/' + 1
+  const auto lock = lock_writes();
+  try {
+    writer_
+        ->prepare(
+            "UPDATE runs SET directory = id "
+            "WHERE directory >= ?1 AND directory < ?2 AND directory = ?1 || id")
+        .bind(from, to)
+        .run();
+  } catch (const DiskFull&) {  // the next start does it; until then it may not be moved
+  }
+}
+
 runs::RunNumber Store::add_run(const NewRun& run, const std::vector<runs::Launch>& launches) {
   const auto lock = lock_writes();
   Transaction transaction(*writer_);

@@ -67,7 +67,7 @@ class Store : public StoreReads {
   [[nodiscard]] Snapshot snapshot() { return {*request_readers_, runs_}; }
   // Where run directories lie from here on; before anybody asks for a run. The store keeps them
   // relative to it, so that it may be moved; what lies elsewhere it keeps as it is.
-  void place_runs(const base::Path& runs) { runs_ = runs; }
+  void place_runs(const base::Path& runs);
 
   // Runs.
   // launches: of one that is found. All or nothing: a run whose launches the store has not would be

@@ -238,6 +238,7 @@ TEST_F(BackupTest, OfEveryVersionIsBroughtUpToDate) {
     {
       Database old(file(), Database::Access::ReadWrite);
       tests::make_old_store(old, version);
+      old.execute("UPDATE runs SET directory = '" + runs().string() + "/' || id");
       old.execute("PRAGMA journal_mode = DELETE");
     }
     const store::Restored restored = restore();

@@ -63,12 +63,11 @@ TEST_P(Versions, AreReadAndWrittenLikeNewOnes) {
     tests::make_old_store(old, GetParam());
   }
   store::Store opened(folder_.path());
+  opened.place_runs("/old/runs");
   opened.place_runs("/new/runs");
   const runs::Run over = *opened.run("run-1");
   const runs::Run open = *opened.run("run-2");
-  if (GetParam() < store::kSchemaVersion) {
-    EXPECT_EQ(over.directory, "/new/runs/run-1") << "a runs directory may be moved";
-  }
+  EXPECT_EQ(over.directory, "/new/runs/run-1") << "a runs directory may be moved";
   if (GetParam() < 8) {
     EXPECT_EQ(over.summary.target, 0.25);
   }
@@ -98,6 +97,22 @@ TEST_P(Versions, AreReadAndWrittenLikeNewOnes) {
   opened.add_run(another);
   EXPECT_EQ(opened.run("another")->directory, "/new/runs/another");
   EXPECT_EQ(opened.list({}).rows.size(), GetParam() >= 7 ? 2U : 3U) << "one is archived";
+}
+
+// Of a store that knew two runs directories: a run is where it was.
+TEST(Migration, LeavesRunsOfAnotherDirectoryWhereTheyAre) {
+  const tests::TemporaryDirectory folder;
+  {
+    Database old(file_in(folder.path()), Database::Access::ReadWrite);
+    tests::make_old_store(old, store::kSchemaVersion - 1);
+    old.execute("UPDATE runs SET directory = '/elsewhere/run-2' WHERE id = 'run-2'");
+  }
+  for (const char* const runs : {"/old/runs", "/new/runs"}) {
+    store::Store opened(folder.path());
+    opened.place_runs(runs);
+    EXPECT_EQ(opened.run("run-1")->directory, std::string(runs) + "/run-1");
+    EXPECT_EQ(opened.run("run-2")->directory, "/elsewhere/run-2");
+  }
 }
 
 // A process that migrates is killed at some moment.

@@ -72,7 +72,6 @@ std::vector<std::string> meant(const std::string& table, const std::string& colu
 std::string made_of(const std::string& table, const std::string& column, std::size_t row,
                     bool was_there, int version) {
   const std::string name = table + "." + column;
-  if (name == "runs.directory") return row == 0 ? "'run-1'" : "'run-2'";
   if (name == "runs.target" && row == 0 && version < 8) return "0.25";
   if (was_there) return "";
   // Columns that earlier versions did not have, and what they mean of rows that are older.
