@@ -96,8 +96,8 @@ runs::RecordedState recorded(Database& database, const runs::Run& run) {
 enum class Fate { Same, Changed, Gone };
 Fate fate_of(Database& database, const runs::Run& run, base::FileSystem& files,
              const base::Path& directory) {
-  if (!files.exists(directory / "run.json")) return Fate::Gone;
   try {
+    if (!files.exists(directory / "run.json")) return Fate::Gone;
     const auto submission = runs::read_submission(files, directory);
     if (submission && (submission->wanted != run.wanted || submission->archived != run.archived ||
                        submission->tags != run.tags || submission->note != run.note)) {

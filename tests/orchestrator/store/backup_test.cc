@@ -205,6 +205,21 @@ TEST_F(BackupTest, IsPutInThePlaceOfADamagedStore) {
   const store::Store opened(data());
 }
 
+// A link loop, as here, a directory of another user, a disk that fails: one run costs only itself.
+TEST_F(BackupTest, ADirectoryThatCannotBeReadIsLeftToTheController) {
+  {
+    store::Store store(data());
+    add_runs(&store, 1, 3);
+  }
+  (void)store::back_up(data(), file());
+  std::filesystem::remove_all(runs() / "run-2");
+  std::filesystem::create_symlink("run-2", runs() / "run-2");
+  const store::Restored restored = restore();
+  EXPECT_EQ(restored.runs, 2);
+  EXPECT_EQ(restored.dropped, 1);
+  EXPECT_THAT(ids_in(data() / "store.sqlite"), ElementsAre("run-1", "run-3"));
+}
+
 // Of a killed controller's store only the main file was moved away: its log is another store's.
 TEST_F(BackupTest, ALogThatWasLeftIsKeptAsideToo) {
   {
