@@ -21,7 +21,8 @@ constexpr int kSuffixBytes = 4;
 // the opening of both. After that it may.
 Database open_whole(const base::Path& data, const base::Path& file) {
   const base::UniqueFd lock = files::open_lock_file(data / "lock", O_CREAT);
-  (void)files::try_flock(lock, data / "lock", {});  // a controller that has it keeps others out
+  // A controller that has it keeps others out.
+  if (files::try_flock(lock, data / "lock", {})) settle_restore(data);
   Database database(file, Database::Access::ReadOnly);
   (void)version_of(database);
   return database;

@@ -30,11 +30,12 @@ struct Restored {
 // what it finds there; so nothing begins again that the backup did not know the end of. Nothing has
 // changed where it throws: Code::User for a file that is no store, Code::Operator for one that is
 // damaged or of a newer regatta, for a store that a controller holds, for a full disk, and where
-// `runs` has no run of the backup.
+// `runs` has no run of the backup. disk: of `data`.
 Restored restore(const base::Path& file, const base::Path& data, base::FileSystem& files,
-                 const base::Path& runs);
+                 const base::Path& runs, base::FileSystem& disk = base::posix_file_system());
 
-// What a restore left in `data` that was killed; with the store's lock held.
-void remove_staged(const base::Path& data);
+// Of a restore that was killed: ends it where it had decided, else removes what it left. Before
+// anybody opens the store, with its lock held.
+void settle_restore(const base::Path& data, base::FileSystem& disk = base::posix_file_system());
 
 }  // namespace regatta::orchestrator::store

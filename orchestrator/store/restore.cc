@@ -26,8 +26,15 @@ namespace {
 
 constexpr const char* kStoreName = "store.sqlite";
 constexpr const char* kStagedName = "store.sqlite.restoring";
+// The staged one, once it is to be the store whatever happens: no rename moves a store and its log
+// at once.
+constexpr const char* kDecidedName = "store.sqlite.restoring-decided";
+constexpr const char* kBefore = ".before-";
 // Files of a database beside itself; what they hold is replayed over whatever has its name.
 constexpr const char* kBeside[] = {"-wal", "-journal", "-shm"};
+// A database, and of what is beside it that which is not made again.
+constexpr const char* kKept[] = {"", "-wal", "-journal"};
+constexpr int kReadersMilliseconds = 200;  // that a fold of the log waits for a backup
 
 base::Path with(const base::Path& path, const std::string& suffix) {
   return path.string() + suffix;
@@ -143,62 +150,92 @@ void drop_what_goes_on(Database& database, base::FileSystem& files, const base::
 }
 
 // A name that nothing has, nor anything beside it.
-base::Path name_to_keep(base::FileSystem& files, const base::Path& store) {
+base::Path name_to_keep(base::FileSystem& disk, const base::Path& store) {
   std::string time = base::iso8601(base::system_clock().utc_seconds()).substr(0, 19);
   std::replace(time.begin(), time.end(), ':', '-');
-  const base::Path first = with(store, ".before-" + time);
-  const auto is_taken = [&files](const base::Path& name) {
-    return files.exists(name) ||
-           std::any_of(std::begin(kBeside), std::end(kBeside),
-                       [&](const char* beside) { return files.exists(with(name, beside)); });
+  const base::Path first = with(store, kBefore + time);
+  const auto is_taken = [&disk](const base::Path& name) {
+    return std::any_of(std::begin(kKept), std::end(kKept),
+                       [&](const char* part) { return disk.exists(with(name, part)); });
   };
   base::Path kept = first;
   for (int i = 2; is_taken(kept); ++i) kept = with(first, "-" + std::to_string(i));
   return kept;
 }
 
-// The store that is there, by another name as well, with what its log of writes still has; or the
-// log alone, where somebody has moved its store away.
-base::Path keep_aside(base::FileSystem& files, const base::Path& store) {
-  const base::Path kept = name_to_keep(files, store);
+// As far as that goes: what a reader, a full disk or damage leaves in it is kept with it.
+void fold_log(const base::Path& store) {
+  try {
+    Database database(store, Database::Access::ReadWrite);
+    database.execute("PRAGMA busy_timeout = " + std::to_string(kReadersMilliseconds));
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch (const base::Error&) {
+  }
+}
+
+// The store that is there, by another name as well, with its log; or the log alone, where somebody
+// has moved its store away.
+base::Path keep_aside(base::FileSystem& disk, const base::Path& store) {
+  if (disk.exists(store)) fold_log(store);
+  const base::Path kept = name_to_keep(disk, store);
   base::Path first;
-  if (files.exists(store)) {
-    try {
-      // The log is folded into it, and removed when it is closed.
-      Database(store, Database::Access::ReadWrite).execute("PRAGMA wal_checkpoint(TRUNCATE)");
-    } catch (const Damaged&) {  // which is why it is replaced
-    }
-    if (::link(store.c_str(), kept.c_str()) != 0) {
+  for (const char* const part : kKept) {
+    if (!disk.exists(with(store, part))) continue;
+    if (::link(with(store, part).c_str(), with(kept, part).c_str()) != 0) {
       base::throw_errno(errno, "cannot keep the store as " + base::printable(kept.string()));
     }
-    first = kept;
-  }
-  for (const char* const beside : kBeside) {
-    if (!files.exists(with(store, beside))) continue;
-    files.rename(with(store, beside), with(kept, beside));
-    if (first.empty()) first = with(kept, beside);
+    if (first.empty()) first = with(kept, part);
   }
   return first;
 }
 
+// Second names of what is there: beside them no log stays the right one.
+void remove_second_names(base::FileSystem& disk, const base::Path& data) {
+  for (const std::string& name : disk.list(data)) {
+    if (name.rfind(std::string(kStoreName) + kBefore, 0) != 0) continue;
+    for (const char* const part : kKept) {
+      std::error_code absent;
+      if (std::filesystem::equivalent(data / name, with(data / kStoreName, part), absent)) {
+        disk.remove_file(data / name);
+        break;
+      }
+    }
+  }
+}
+
+// Of a restore that was not decided.
+void discard(base::FileSystem& disk, const base::Path& data) {
+  for (const base::Path& path : {data / kStagedName, data / kDecidedName}) {
+    disk.remove_file(path);
+    for (const char* const beside : kBeside) disk.remove_file(with(path, beside));
+  }
+  remove_second_names(disk, data);
+}
+
+// The log is gone for good before the store is, which has another name as well.
+void finish(base::FileSystem& disk, const base::Path& data) {
+  const base::Path store = data / kStoreName;
+  for (const char* const beside : kBeside) disk.remove_file(with(store, beside));
+  disk.sync_directory(data);
+  disk.rename(data / kDecidedName, store);
+  disk.sync_directory(data);
+}
+
 }  // namespace
 
-void remove_staged(const base::Path& data) {
-  base::FileSystem& files = base::posix_file_system();
-  const base::Path staged = data / kStagedName;
-  files.remove_file(staged);
-  for (const char* const beside : kBeside) files.remove_file(with(staged, beside));
+void settle_restore(const base::Path& data, base::FileSystem& disk) {
+  if (disk.exists(data / kDecidedName)) finish(disk, data);
+  discard(disk, data);
 }
 
 Restored restore(const base::Path& file, const base::Path& data, base::FileSystem& files,
-                 const base::Path& runs) {
-  base::FileSystem& disk = base::posix_file_system();
+                 const base::Path& runs, base::FileSystem& disk) {
   disk.create_directory(data);
   files::refuse_network_file_system(data, "the controller's store");
   const base::UniqueFd lock =
       files::take_lock(data / "lock", "the store in " + base::printable(data.string()));
-  remove_staged(data);
-  const base::Path staged = data / kStagedName, store = data / kStoreName;
+  settle_restore(data, disk);
+  const base::Path staged = data / kStagedName;
   Restored restored;
   try {
     stage(file, staged);
@@ -211,14 +248,15 @@ Restored restore(const base::Path& file, const base::Path& data, base::FileSyste
       database.execute("PRAGMA journal_mode = DELETE");  // one file, which one rename moves
     }
     disk.open(staged, base::FileSystem::Open::Append)->sync();
-    restored.kept = keep_aside(disk, store);
+    restored.kept = keep_aside(disk, data / kStoreName);
     disk.sync_directory(data);
-    disk.rename(staged, store);
+    disk.rename(staged, data / kDecidedName);
     disk.sync_directory(data);
   } catch (const base::Error&) {
-    remove_staged(data);
+    discard(disk, data);
     throw;
   }
+  finish(disk, data);
   return restored;
 }
 

@@ -108,7 +108,7 @@ void Store::take(const base::Path& directory) {
   base::posix_file_system().create_directory(directory);
   files::refuse_network_file_system(directory, "the controller's store");
   lock_ = files::take_lock(directory / "lock", "the store in " + directory.string());
-  remove_staged(directory);
+  settle_restore(directory);
   reserve_ = std::make_unique<files::DiskReserve>(directory / "reserve");
 }
 

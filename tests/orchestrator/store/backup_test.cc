@@ -14,7 +14,9 @@
 #include <ctime>
 #include <thread>
 
+#include "base/descriptor_file_system.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "orchestrator/runs/run_records.h"
 #include "orchestrator/store/integrity.h"
 #include "orchestrator/store/schema.h"
@@ -368,6 +370,112 @@ TEST_F(BackupTest, ARestoreSurvivesKillMinusNine) {
   }
   EXPECT_GT(before, 2);
   RecordProperty("restored_before_the_kill", after);
+}
+
+// Kills the process before its n-th change of the directory.
+class KillingDisk final : public base::DescriptorFileSystem {
+ public:
+  explicit KillingDisk(int n) : left_(n) {}
+  void rename(const base::Path& from, const base::Path& to) override {
+    count();
+    DescriptorFileSystem::rename(from, to);
+  }
+  void remove_file(const base::Path& path) override {
+    if (!exists(path)) return;
+    count();
+    DescriptorFileSystem::remove_file(path);
+  }
+  void sync_directory(const base::Path& path) override {
+    count();
+    DescriptorFileSystem::sync_directory(path);
+  }
+
+ private:
+  base::Place resolve(const base::Path& path) const override { return base::plain_place(path); }
+  void count() {
+    if (--left_ == 0) ::kill(::getpid(), SIGKILL);
+  }
+  int left_;
+};
+
+// A store with a log that cannot be folded in, because somebody reads an older state.
+class RestoreBesideAReader : public BackupTest {
+ protected:
+  void SetUp() override {
+    {
+      store::Store store(data());
+      add_runs(&store, 1, 2);
+      (void)store::back_up(data(), file());
+      add_runs(&store, 3, 1);
+    }
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    reader_ = ::fork();
+    if (reader_ == 0) {
+      Database database(data() / "store.sqlite", Database::Access::ReadOnly);
+      database.execute("BEGIN");
+      store::Statement ask = database.prepare("SELECT count(*) FROM runs");
+      (void)ask.step();
+      (void)!::write(ready[1], "r", 1);
+      ::pause();
+    }
+    char byte = 0;
+    (void)!::read(ready[0], &byte, 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+    store::Store store(data());
+    add_runs(&store, 4, 2);
+  }
+  ~RestoreBesideAReader() override { end_reader(); }
+  void end_reader() {
+    if (reader_ <= 0) return;
+    ::kill(reader_, SIGKILL);
+    ::waitpid(reader_, nullptr, 0);
+    reader_ = 0;
+  }
+  // What is there when it is opened next, by a controller or for a backup.
+  std::vector<std::string> found(bool by_a_backup) {
+    end_reader();
+    if (by_a_backup) {
+      (void)store::back_up(data(), folder_.path() / "found");
+      return ids_in(folder_.path() / "found");
+    }
+    const store::Store opened(data());
+    return ids_in(data() / "store.sqlite");
+  }
+
+  pid_t reader_ = 0;
+};
+class KilledRestore : public RestoreBesideAReader, public testing::WithParamInterface<int> {};
+constexpr int kChanges = 8;
+INSTANTIATE_TEST_SUITE_P(AtEveryChange, KilledRestore, testing::Range(1, kChanges + 2));
+
+TEST_P(KilledRestore, LeavesEachStoreItsOwnLog) {
+  const std::vector<std::string> before{"run-1", "run-2", "run-3", "run-4", "run-5"};
+  const std::vector<std::string> backup{"run-1", "run-2"};
+  ASSERT_TRUE(std::filesystem::exists(data() / "store.sqlite-wal"));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    KillingDisk disk(GetParam());
+    (void)store::restore(file(), data(), base::posix_file_system(), runs(), disk);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WIFSIGNALED(status), GetParam() <= kChanges) << "the number of changes is another";
+  const std::vector<std::string> store = found(GetParam() % 2 == 0);
+  EXPECT_TRUE(store == before || store == backup) << base::join(store, " ");
+  std::vector<std::string> kept;
+  for (const std::string& name : base::posix_file_system().list(data())) {
+    EXPECT_THAT(name, testing::Not(HasSubstr("restoring")));
+    const bool is_kept =
+        name.find("before") != name.npos && name.back() != 'l' && name.back() != 'm';
+    if (is_kept) kept.push_back(name);
+  }
+  ASSERT_EQ(kept.size(), store == backup ? 1U : 0U) << "a store has no second name";
+  if (store == backup) {
+    EXPECT_EQ(ids_in(data() / kept[0]), before);
+  }
 }
 
 class BackupOnAFullDisk : public BackupTest {
