@@ -73,6 +73,10 @@ class RestoreCommand : public Command {
                 << (restored.dropped == 1 ? "it" : "them") << " again from "
                 << base::printable(runs.string()) << " when it starts\n";
     }
+    if (restored.given_up > 0) {
+      std::cout << base::plural(restored.given_up, "run")
+                << " had not ended then, and the run directory is gone; kept as failed\n";
+    }
     if (!restored.kept.empty()) {
       std::cout << "what was there is kept as " << base::printable(restored.kept.string()) << "\n";
     }

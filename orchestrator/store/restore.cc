@@ -14,6 +14,7 @@
 #include "orchestrator/runs/run_records.h"
 #include "orchestrator/store/backup.h"
 #include "orchestrator/store/copy.h"
+#include "orchestrator/store/event_log.h"
 #include "orchestrator/store/integrity.h"
 #include "orchestrator/store/migration.h"
 #include "orchestrator/store/row_fields.h"
@@ -124,11 +125,32 @@ std::vector<runs::Run> runs_of(Database& database) {
   return read_rows<runs::Run>(ask);
 }
 
+// As a controller does with a run whose directory is gone: it is history, which cannot go on.
+void give_up(Database& database, EventLog* events, runs::Run run, const base::Path& directory) {
+  if (!runs::is_over(run.state)) {
+    run.state = runs::RunState::Failed;
+    run.error = "its directory " + base::printable(directory.string()) + " is gone";
+    run.ended_utc = base::system_clock().utc_seconds();
+  }
+  run.drained = run.settled = true;
+  events->note_run(run);
+  write_row(database, change("runs", "number", columns_of<runs::Run>()), RowBinder::Which::NotFixed,
+            run, runs::row_of(run.number));
+  database.prepare("UPDATE launches SET over = 1 WHERE run = ?1")
+      .bind(runs::row_of(run.number))
+      .run();
+  database.prepare("UPDATE runs SET wanted = ?2 WHERE number = ?1 AND wanted = ?3")
+      .bind(runs::row_of(run.number), static_cast<int>(runs::Wanted::Run),
+            static_cast<int>(runs::Wanted::Resume))
+      .run();
+}
+
 // Leaves what the run directories cannot know better.
 void drop_what_goes_on(Database& database, base::FileSystem& files, const base::Path& runs,
                        Restored* restored) {
   std::int64_t found = 0;
   Transaction transaction(database);
+  EventLog events(database, base::system_clock());
   const std::vector<runs::Run> all_runs = runs_of(database);
   for (const runs::Run& run : all_runs) {
     const Fate fate = fate_of(database, run, files, runs / run.directory);
@@ -136,6 +158,11 @@ void drop_what_goes_on(Database& database, base::FileSystem& files, const base::
     const bool ended = runs::is_over(run.state) && run.settled && run.drained &&
                        run.wanted != runs::Wanted::Resume;
     if (ended && fate != Fate::Changed) continue;
+    if (fate == Fate::Gone) {
+      give_up(database, &events, run, runs / run.directory);
+      ++restored->given_up;
+      continue;
+    }
     remove_rows(database, run.number);
     ++restored->dropped;
   }

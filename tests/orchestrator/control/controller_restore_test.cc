@@ -302,11 +302,14 @@ TEST_F(RestoreTest, WhatCameAfterTheBackupCounts) {
   ticks(4);
   const std::string to_cancel = submit();
   ASSERT_TRUE(store_->launches(run(to_cancel).number).empty());
+  const std::string lost = submit();
   (void)store::back_up(folder_.path() / "state", backup());
 
   scheduler_.end("h2", 0);
   controller_->cancel(to_cancel);
+  controller_->cancel(lost);
   ticks(4);
+  (void)controller_->remove(lost, {});
   scheduler_.refuse_for_now = false;
   pass(1000);
   for (int i = 0; i < 5; ++i) {
@@ -340,6 +343,13 @@ TEST_F(RestoreTest, WhatCameAfterTheBackupCounts) {
   // History that has no directory any more is shown, and can be removed.
   EXPECT_EQ(state(to_remove), runs::RunState::Succeeded);
   EXPECT_FALSE(controller_->remove(to_remove, {}).had_directory);
+  EXPECT_EQ(restored_.given_up, 1);
+  EXPECT_EQ(state(lost), runs::RunState::Failed);
+  EXPECT_EQ(run(lost).error, "its directory " + (runs() / lost).string() + " is gone");
+  EXPECT_THAT(store_->events_after({}, 0, 1000).events,
+              testing::Contains(testing::AllOf(testing::Field(&store::Event::run, lost),
+                                               testing::Field(&store::Event::kind, "run.failed"))));
+  EXPECT_FALSE(controller_->remove(lost, {}).had_directory);
   scheduler_.end("h1", 0);
   ticks(4);
   EXPECT_EQ(state(runs_on), runs::RunState::Succeeded);
