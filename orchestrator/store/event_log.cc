@@ -80,8 +80,10 @@ const std::vector<EventKind>& event_kinds() {
 }
 
 // A store that was lost or put back does not give a number again that somebody has read: a new one
-// begins with the milliseconds since 1970.
-EventLog::EventLog(Database& database, base::Clock& clock) : database_(database), clock_(clock) {
+// begins with the milliseconds since 1970. The first event cuts: a controller may be restarted more
+// often than that comes.
+EventLog::EventLog(Database& database, base::Clock& clock)
+    : database_(database), clock_(clock), since_cut_(kCutEvery - 1) {
   Statement ask = database_.prepare("SELECT max(number) FROM events");
   const std::int64_t known = ask.step() ? ask.integer(0) : 0;
   ask.run();

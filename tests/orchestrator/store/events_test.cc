@@ -340,6 +340,25 @@ TEST_F(EventsTest, NumbersGrowAcrossALostStore) {
   EXPECT_FALSE(store_->has_events_after(newest + 1));
 }
 
+TEST_F(EventsTest, OldOnesGoHoweverOftenTheControllerIsRestarted) {
+  constexpr std::int64_t kMost = 1'000'000, kMore = 100;
+  note("controller.started");
+  store_.reset();
+  {
+    store::Database database(folder_.path() / "state" / "store.sqlite",
+                             store::Database::Access::ReadWrite);
+    database.execute(
+        "PRAGMA synchronous = OFF; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n "
+        "WHERE i < " +
+        std::to_string(kMost + kMore) +
+        ") INSERT INTO events(number, utc, kind, run, checkpoint, node, actor, words) "
+        "SELECT i, i, 'run.queued', '', '', '', '', '' FROM n");
+  }
+  open();
+  note("controller.started");
+  EXPECT_EQ(store_->events_after({}, 0, 1).oldest, kMore + 3) << "the newest of all are left";
+}
+
 TEST_F(EventsTest, DoNotChange) {
   note("controller.started");
   sqlite3* connection = nullptr;
