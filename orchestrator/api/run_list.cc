@@ -15,6 +15,7 @@
 #include "base/wording.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/run_json.h"
+#include "orchestrator/runs/labels.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -158,6 +159,11 @@ Response list_runs(store::StoreReads& store, const Call& call, double now_utc) {
     if (call.text(name) == "") return empty_filter(name);
   }
   store::RunFilter filter = filter_of(call);
+  if (filter.tags.size() > runs::kMostTags) {
+    return parameter_problem("tag", "tag has " + std::to_string(filter.tags.size()) +
+                                        " tags; name at most " + std::to_string(runs::kMostTags) +
+                                        ", as no run has more");
+  }
   if (const auto cursor = call.text("before")) {
     filter.after = parse_cursor(filter, *cursor);
     if (!filter.after) {

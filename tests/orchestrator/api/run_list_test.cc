@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "orchestrator/api/api.h"
+#include "orchestrator/runs/labels.h"
 #include "orchestrator/store/store.h"
 #include "tests/orchestrator/store/store_rows.h"
 #include "tests/orchestrator/support.h"
@@ -202,6 +203,8 @@ TEST_F(RunListTest, ARowIsSlimUnlessAllIsAskedFor) {
 
 TEST_F(RunListTest, RefusesWhatIsNone) {
   const std::string cursor = Json::parse(ask({{"limit", "1"}}).body)["next"];
+  const std::string many_tags =
+      base::join(std::vector<std::string>(runs::kMostTags + 1, "all"), ",");
   struct Bad {
     Query query;
     const char* parameter;
@@ -218,6 +221,7 @@ TEST_F(RunListTest, RefusesWhatIsNone) {
            {{{"sort", "size"}}, "sort", "one of created, ended, time_to_accuracy, name"},
            {{{"order", "up"}}, "order", "descending, ascending"},
            {{{"total", "yes"}}, "total", "true or false"},
+           {{{"tag", many_tags}}, "tag", "33 tags; name at most 32"},
            {{{"offset", "1"}}, "offset", "unknown query parameter 'offset'; use state, archived"},
            {{{"before", "x"}}, "before", "the `next` of an answer to the same query"},
            {{{"before", cursor + "x"}}, "before", "before is"},
