@@ -31,8 +31,10 @@ HealthCheck check_scheduler(const control::Controller& controller, double now_ut
 // It may answer and be damaged all the same.
 HealthCheck check_pages(control::Controller& controller) {
   const HealthCheck answers = check_store(controller);
-  const std::string damage = controller.store().integrity().damage;
-  return answers.good && !damage.empty() ? HealthCheck{"store", false, damage} : answers;
+  if (!answers.good) return answers;
+  const store::IntegrityCheck::Result pages = controller.store().integrity();
+  if (!pages.damage.empty()) return {"store", false, pages.damage};
+  return {"store", true, pages.unchecked};
 }
 
 HealthCheck check_adoption(const control::Controller& controller) {

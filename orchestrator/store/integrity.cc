@@ -57,21 +57,25 @@ void IntegrityCheck::note(Result result) {
 }
 
 void IntegrityCheck::look(const std::stop_token& stop) {
-  std::string damage;
+  Result found{true, {}, {}};
   try {
     for (const std::string& table : tables_of(database_)) {
-      if (stop.stop_requested() || !damage.empty()) break;
-      damage = damage_of(database_, Thoroughness::Quick, table);
+      if (stop.stop_requested() || !found.damage.empty()) break;
+      const std::string damage = damage_of(database_, Thoroughness::Quick, table);
       if (!damage.empty()) {
-        damage = "the store is damaged (table " + table + ": " + damage + "); " + kDamageRemedy;
+        found.damage =
+            "the store is damaged (table " + table + ": " + damage + "); " + kDamageRemedy;
       }
     }
-  } catch (const base::Error& error) {
-    damage = error.what();
+  } catch (const Damaged& error) {
+    found.damage = error.what();
+  } catch (const base::Error& error) {  // a disk that fails, or a lock, says nothing of the pages
+    found.unchecked = std::string("the pages of the store were not checked: ") + error.what();
   }
   if (!stop.stop_requested()) {
-    if (!damage.empty()) base::log(base::LogLevel::Error, damage);
-    note({true, damage});
+    if (!found.damage.empty()) base::log(base::LogLevel::Error, found.damage);
+    if (!found.unchecked.empty()) base::log(base::LogLevel::Warning, found.unchecked);
+    note(std::move(found));
   }
   const std::scoped_lock lock(mutex_);
   ended_ = true;

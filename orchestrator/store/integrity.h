@@ -30,7 +30,8 @@ class IntegrityCheck {
 
   struct Result {
     bool done = false;
-    std::string damage;  // what is wrong and what to do; empty: nothing so far
+    std::string damage;     // what is wrong and what to do; empty: nothing so far
+    std::string unchecked;  // why it could not look at all of them; empty: it could
   };
   [[nodiscard]] Result result() const;
 

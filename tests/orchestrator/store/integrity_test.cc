@@ -100,6 +100,17 @@ TEST_F(DamagedStore, IsToldOfInPagesThatNobodyHasAskedFor) {
   EXPECT_EQ(api.handle(request).status, 200) << "what can be read is served";
 }
 
+// A read that fails says nothing of its pages: nobody is to replace it for that.
+TEST_F(DamagedStore, WhatCannotBeLookedAtIsNotDamaged) {
+  // What a reader has to look into first cannot be read: for SQLite, an I/O error.
+  std::filesystem::create_directory(file().string() + "-journal");
+  store::IntegrityCheck check(file());
+  ASSERT_TRUE(tests::eventually([&] { return check.result().done; }));
+  EXPECT_EQ(check.result().damage, "");
+  EXPECT_THAT(check.result().unchecked, HasSubstr("the pages of the store were not checked: "));
+  EXPECT_THAT(check.result().unchecked, testing::Not(HasSubstr("\n")));
+}
+
 TEST_F(DamagedStore, EndsAtOnceWhateverIsLeftToLookAt) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 20; ++i) {
