@@ -354,6 +354,7 @@ constexpr const char* kVersions[] = {kVersion1,       kVersion2,
                                      kReferenceTable, kRelativeDirectories,
                                      kStepBlockTables};
 constexpr int kStepBlocksVersion = 15;
+constexpr int kLabelTablesVersion = 12;
 constexpr int kSchemaVersion = static_cast<int>(std::size(kVersions));
 
 }  // namespace regatta::orchestrator::store

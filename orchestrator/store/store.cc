@@ -16,7 +16,7 @@
 #include "orchestrator/store/roll_ups.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
-#include "topology/graph/hostlist.h"
+#include "orchestrator/store/run_nodes.h"
 
 namespace regatta::orchestrator::store {
 namespace {
@@ -300,20 +300,6 @@ void Store::write_tags(runs::RunNumber run, const std::vector<std::string>& tags
   }
 }
 
-// A text that is no hostlist names nobody.
-void Store::write_nodes(runs::RunNumber run, const std::string& hostlist) {
-  std::vector<std::string> nodes;
-  try {
-    nodes = topology::graph::expand_hostlist(hostlist);
-  } catch (const base::Error&) {
-  }
-  for (const std::string& node : nodes) {
-    writer_->prepare("INSERT OR IGNORE INTO run_nodes(node, run) VALUES(?1, ?2)")
-        .bind(node, runs::row_of(run))
-        .run();
-  }
-}
-
 void Store::set_config(runs::RunNumber run, const std::string& config, const std::string& by,
                        const std::string& words) {
   const auto lock = lock_writes();
@@ -394,7 +380,7 @@ void Store::write_launch(runs::RunNumber run, const runs::Launch& launch) {
 }
 
 void Store::write_launch_row(runs::RunNumber run, const runs::Launch& launch) {
-  if (!launch.nodes.empty()) write_nodes(run, launch.nodes);
+  if (!launch.nodes.empty()) add_run_nodes(*writer_, runs::row_of(run), launch.nodes);
   static const std::string sql =
       insertion("INSERT OR REPLACE INTO launches", {"run"}, columns_of<runs::Launch>());
   write_row(*writer_, sql, RowBinder::Which::All, launch, runs::row_of(run));

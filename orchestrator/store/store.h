@@ -144,7 +144,6 @@ class Store : public StoreReads {
   void write_anyhow(const std::function<void()>& write);
   void write_run(const runs::Run& run);
   void write_tags(runs::RunNumber run, const std::vector<std::string>& tags);
-  void write_nodes(runs::RunNumber run, const std::string& hostlist);
   void write_launch(runs::RunNumber run, const runs::Launch& launch);
   void write_launch_row(runs::RunNumber run, const runs::Launch& launch);
   void write_attempt(const runs::Run& run, const runs::Attempt& attempt);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
+#include "orchestrator/store/run_nodes.h"
 #include "orchestrator/store/step_blocks.h"
 #include "orchestrator/store/store.h"
 
@@ -70,7 +71,8 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
   if (removed_.count(run.number) > 0) return;
   Transaction transaction(*writer_);
   if (events_->note_start(run, attempt)) {
-    write_nodes(run.number, attempt.hosts.empty() ? attempt.host : base::join(attempt.hosts, ","));
+    add_run_nodes(*writer_, runs::row_of(run.number),
+                  attempt.hosts.empty() ? attempt.host : base::join(attempt.hosts, ","));
   }
   const std::int64_t run_row = runs::row_of(run.number);
   BlockWriter blocks(*writer_, attempt.row);

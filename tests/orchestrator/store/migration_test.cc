@@ -115,6 +115,31 @@ TEST(Migration, LeavesRunsOfAnotherDirectoryWhereTheyAre) {
   }
 }
 
+// Runs of before the nodes were kept are found by them, too.
+TEST_P(Versions, FindRunsByTheirNodes) {
+  if (GetParam() >= store::kLabelTablesVersion) return;  // they have the table, and what is in it
+  {
+    Database old(file_in(folder_.path()), Database::Access::ReadWrite);
+    tests::make_old_store(old, GetParam());
+  }
+  store::Store opened(folder_.path());
+  const auto on = [&opened](const std::string& node) {
+    store::RunFilter filter;
+    filter.archived = store::Archived::Also;
+    filter.node = node;
+    std::vector<std::string> ids;
+    for (const store::RunRow& row : opened.list(filter).rows) ids.push_back(row.run.id);
+    return ids;
+  };
+  EXPECT_THAT(on("gpu1"), ElementsAre("run-1"));
+  EXPECT_THAT(on("login1"), ElementsAre("run-2"));
+  if (GetParam() >= 4) {  // which brought the nodes of launches and all hosts of attempts
+    EXPECT_THAT(on("gpu2"), ElementsAre("run-1"));
+    EXPECT_THAT(on("login2"), ElementsAre("run-2"));
+  }
+  EXPECT_THAT(on("gpu3"), testing::IsEmpty());
+}
+
 // A process that migrates is killed at some moment.
 TEST(Migration, SurvivesKillMinusNine) {
   int unfinished = 0;
