@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int kMostInterruptions = 100;  // a signal each; LOCK_NB itself does not wait
 constexpr int kMostReplacements = 10;    // of the file, between opening and locking it
+constexpr std::chrono::milliseconds kTryAgain{10};
 constexpr const char* kHolder = "process ";
 constexpr std::size_t kLongestHolder = 200;
 
@@ -89,9 +91,15 @@ bool names_same_file(const base::Path& path, const base::UniqueFd& fd) {
 }
 
 base::UniqueFd take_lock(const base::Path& path, const std::string& what, const LockCalls& calls) {
+  const auto deadline = std::chrono::steady_clock::now() + calls.patience;
   for (int i = 0; i < kMostReplacements; ++i) {
     base::UniqueFd fd = open_lock_file(path, O_CREAT);
-    if (!try_flock(fd, path, calls)) {
+    bool locked = try_flock(fd, path, calls);
+    while (!locked && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(kTryAgain);
+      locked = try_flock(fd, path, calls);
+    }
+    if (!locked) {
       throw base::Error(base::Code::Operator, what + " is in use by another controller" +
                                                   holder_of(fd) + " (" +
                                                   base::printable(path.string()) +

@@ -3,6 +3,7 @@
 
 #include <sys/file.h>
 
+#include <chrono>
 #include <string>
 
 #include "base/file_system.h"
@@ -13,6 +14,8 @@ namespace regatta::orchestrator::files {
 // What tests replace.
 struct LockCalls {
   int (*flock)(int fd, int operation) = ::flock;
+  // That take_lock() waits for who has it only for a moment, as a backup does.
+  std::chrono::milliseconds patience{1000};
 };
 
 // Opens the lock file for reading and writing, never through a link and never waiting. With O_CREAT
@@ -27,8 +30,8 @@ struct LockCalls {
                              const LockCalls& calls);
 
 // Takes the lock file `path` for the life of the descriptor, and writes into it who has it;
-// Code::Operator naming `what` and the holder when another process has it, and for every error. For
-// local file systems: see refuse_network_file_system.
+// Code::Operator naming `what` and the holder when another process keeps it, and for every error.
+// For local file systems: see refuse_network_file_system.
 [[nodiscard]] base::UniqueFd take_lock(const base::Path& path, const std::string& what,
                                        const LockCalls& calls = {});
 

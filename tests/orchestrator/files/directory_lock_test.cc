@@ -44,6 +44,18 @@ TEST(DirectoryLock, LocksOutASecondOne) {
   EXPECT_EQ(error_of(path), "") << "its end gives it back";
 }
 
+TEST(DirectoryLock, WaitsForWhoHasItForAMoment) {
+  static int refusals;
+  refusals = 3;
+  const TemporaryDirectory folder;
+  EXPECT_EQ(error_of(folder.path() / "lock", {[](int fd, int operation) {
+                       if (refusals-- > 0) return fails<EWOULDBLOCK>(fd, operation);
+                       return ::flock(fd, operation);
+                     }}),
+            "");
+  EXPECT_EQ(refusals, -1);
+}
+
 TEST(DirectoryLock, RefusesEveryErrorOfFlock) {
   const TemporaryDirectory folder;
   const base::Path path = folder.path() / "lock";
