@@ -19,8 +19,8 @@ struct Backup {
 Backup back_up(const base::Path& data, const base::Path& file);
 
 struct Restored {
-  std::int64_t runs = 0;      // that the store has now
-  std::int64_t dropped = 0;   // that the backup had otherwise than their directories
+  std::int64_t runs = 0;      // that the store has as the backup had them
+  std::int64_t dropped = 0;   // that it had otherwise than their directories, which are read again
   std::int64_t given_up = 0;  // of `runs`: those that had not ended and have no directory any more
   // Where the store that was there is, or its log where that alone was left; empty: nothing was.
   base::Path kept;

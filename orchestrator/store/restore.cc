@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/files/directory_lock.h"
@@ -145,6 +146,34 @@ void give_up(Database& database, EventLog* events, runs::Run run, const base::Pa
       .run();
 }
 
+// As a controller finds what somebody starts by hand: its journal is read anew. Its tags and its
+// note are in no directory.
+void begin_anew(Database& database, const runs::Run& run) {
+  runs::Run found = run;
+  found.found_utc = base::system_clock().utc_seconds();  // what was before is told of already
+  found.state = runs::RunState::Starting;                // until its journal is read
+  found.reason.clear();
+  found.wait = {};
+  found.error.clear();
+  found.ended_utc.reset();
+  found.failures = 0;
+  found.progress_step = -1;
+  found.drained = found.settled = false;
+  found.summary = {};
+  found.summary.steps = run.summary.steps;
+  found.summary.metric = run.summary.metric;
+  found.summary.target = run.summary.target;
+  found.summary.target_times_baseline = run.summary.target_times_baseline;
+  remove_rows(database, run.number);
+  write_row(database, insertion("INSERT INTO runs", {"body_digest"}, columns_of<runs::Run>()),
+            RowBinder::Which::All, found, base::digest_of(run.config));
+  for (const std::string& tag : run.tags) {
+    database.prepare("INSERT INTO run_tags(tag, run) VALUES(?1, ?2)")
+        .bind(tag, runs::row_of(run.number))
+        .run();
+  }
+}
+
 // Leaves what the run directories cannot know better.
 void drop_what_goes_on(Database& database, base::FileSystem& files, const base::Path& runs,
                        Restored* restored) {
@@ -163,7 +192,11 @@ void drop_what_goes_on(Database& database, base::FileSystem& files, const base::
       ++restored->given_up;
       continue;
     }
-    remove_rows(database, run.number);
+    if (fate == Fate::Same && run.wanted == runs::Wanted::Observe) {
+      begin_anew(database, run);
+    } else {
+      remove_rows(database, run.number);
+    }
     ++restored->dropped;
   }
   if (found == 0 && !all_runs.empty()) {

@@ -287,6 +287,32 @@ TEST_F(RestoreTest, ARunsDirectoryWithoutItsRunsIsNotInOrder) {
   EXPECT_THAT(status(), testing::HasSubstr("has none of the newest 1 run"));
 }
 
+// Of a run that somebody started by hand and that goes on: what people wrote on it is nowhere else.
+TEST_F(RestoreTest, LabelsOfARunStartedByHandAreKept) {
+  const auto made = trainer::contract::RunDirectory::create(base::posix_file_system(),
+                                                            runs() / "mine", tests::run_file());
+  JournalAuthor journal(made, clock_.utc_seconds());
+  scheduler_.reports["p1234"] = {runs::ProcessState::Running, std::nullopt, std::nullopt};
+  journal.start(0.5);
+  journal.step(2, 1);
+  pass(11);
+  pass(11);
+  ASSERT_EQ(state("mine"), runs::RunState::Running);
+  controller_->label("mine", {{}, {"best"}, {}, "of Monday"});
+  (void)store::back_up(folder_.path() / "state", backup());
+  journal.step(3, 2);
+  put_back();
+  EXPECT_EQ(restored_.dropped, 1);
+  EXPECT_THAT(run("mine").tags, testing::ElementsAre("best"));
+  EXPECT_EQ(run("mine").note, "of Monday");
+  store::RunFilter best;
+  best.tags = {"best"};
+  EXPECT_EQ(store_->list(best).rows.size(), 1U);
+  EXPECT_EQ(state("mine"), runs::RunState::Running);
+  EXPECT_EQ(store_->attempts(run("mine").number).size(), 1U);
+  EXPECT_EQ(store_->steps(run("mine").number, 0, 100).size(), 2U) << "its journal was read anew";
+}
+
 // What happened after the backup is not undone, and nothing that ended begins again.
 TEST_F(RestoreTest, WhatCameAfterTheBackupCounts) {
   const std::string runs_on = submit();
