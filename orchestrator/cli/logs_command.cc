@@ -82,6 +82,11 @@ struct Reading {
     choice = "&file=" + path_part(file);
     launches = part["launch"];
   }
+  // The log of a job's ranks takes the place of its script's, and their number stays the same.
+  [[nodiscard]] bool may_have_next(const Json& part) const {
+    if (file.empty()) return false;
+    return part["launch"] != launches || base::Path(file).extension() == ".out";
+  }
 };
 
 class Logs : public Command {
@@ -165,16 +170,24 @@ class Logs : public Command {
     return 0;
   }
 
-  // The log after `file` among those of ranks and processes, so that no start is left out.
+  // The log after `file` among those of processes, ranks, and scripts whose ranks have none yet, so
+  // that no start is left out.
   [[nodiscard]] std::string after(const Client& client, const std::string& file) const {
     const Json found = client.get(path_ + "/logs/files");
     bool passed = false;
+    std::string script;
+    Json job;
     for (const Json& each : found["files"]) {
       const std::string kind = each.value("kind", "");
+      if (!script.empty() && (kind != "ranks" || each["job"] != job)) return script;
       if (passed && (kind == "process" || kind == "ranks")) return each.value("name", "");
+      if (passed && kind == "script") {
+        script = each.value("name", "");
+        job = each["job"];
+      }
       passed = passed || each.value("name", "") == file;
     }
-    return "";
+    return script;
   }
 
   int follow(const Client& client) {
@@ -204,12 +217,11 @@ class Logs : public Command {
       if (!text.empty()) reading.in_line = part.value("ends_in_line", false);
       if (newest && part["file"].is_string()) reading.pin(part);
       const bool ended = text.empty();
-      if (ended && newest && follow_ && part["launch"] != reading.launches) {
-        reading.launches = part["launch"];
+      if (ended && follow_ && newest && reading.may_have_next(part)) {
         const std::string next = after(client, reading.file);
         if (!next.empty()) {
           if (as_text) print((reading.in_line ? "\n-- " : "-- ") + base::printable(next) + "\n");
-          reading = {"&file=" + path_part(next), next};
+          reading = {"&file=" + path_part(next), next, part["launch"]};
           where = "offset=0";
           continue;
         }

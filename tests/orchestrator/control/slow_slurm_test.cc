@@ -160,7 +160,7 @@ class SlowSlurmTest : public testing::Test {
   tests::TemporaryDirectory folder_;
   std::string url_;
   pid_t server_ = 0;
-  pid_t attempt_ = 0;
+  pid_t attempt_ = 0;  // or another process that must not outlive the test
 };
 
 TEST_F(SlowSlurmTest, TenSlowCancelsKeepNoRunFromSbatch) {
@@ -247,6 +247,35 @@ TEST_F(SlowSlurmTest, ASlurmThatCannotBeSeenDoesNotMakeProcessesOfItsRuns) {
   std::filesystem::rename(folder_.path() / "bin", folder_.path() / "away");
   is_left_alone("auto", "");
   EXPECT_THAT(read(folder_.path() / "serve.log"), HasSubstr("runs of this controller belong to"));
+}
+
+// Each log appears once all before it was shown, as Slurm makes them: the script's when the job
+// begins, its ranks' later; then of a successor the same.
+TEST_F(SlowSlurmTest, FollowedLogsGoFromScriptsToRanks) {
+  serve("slurm_cli");
+  const std::string run = submit();
+  const base::Path logs = state() / "runs" / run / "submit";
+  std::string token;
+  ASSERT_TRUE(eventually([&] {
+    for (const std::string& name : base::posix_file_system().list(logs)) {
+      if (base::Path(name).extension() == ".sh") token = base::Path(name).stem();
+    }
+    return calls_of("sbatch") == 1 && !token.empty();
+  }));
+  base::Command command;
+  command.arguments = {
+      kRegatta, "logs", "--server", "unix:" + (state() / "controller.sock").string(), run, "-f"};
+  command.output_path = folder_.path() / "followed";
+  attempt_ = base::spawn(command);
+  const auto shown = [&] { return read(command.output_path); };
+  std::string expected;
+  for (const char* const each : {"-7.out", "-7-0.log", "-8.out", "-8-0.log", "-8-1.log"}) {
+    const std::string name = token + each, line = std::string("says ") + each + "\n";
+    tests::write_file(logs / name, line);
+    expected += (expected.empty() ? "" : "-- submit/" + name + "\n") + line;
+    ASSERT_TRUE(eventually([&] { return shown().find(line) != std::string::npos; })) << shown();
+  }
+  EXPECT_EQ(shown(), expected);
 }
 
 TEST_F(SlowSlurmTest, TrainersGetNoSecretsOfTheController) {
