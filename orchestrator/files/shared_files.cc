@@ -83,9 +83,9 @@ struct Job {
 using JobPointer = std::shared_ptr<Job>;
 
 struct Device {
-  std::deque<JobPointer> calls;   // waiting; before
-  std::deque<JobPointer> starts;  // these
-  std::size_t running = 0;        // the stuck ones, too
+  std::deque<JobPointer> calls, starts;  // waiting; begun in turn
+  bool start_is_next = false;
+  std::size_t running = 0;  // the stuck ones, too
   std::vector<JobPointer> stuck;
   JobPointer probe;
   steady::time_point next_probe;
@@ -238,9 +238,10 @@ JobPointer SharedFiles::State::next() {
     if (at == devices_.end()) at = devices_.begin();
     Device& device = at->second;
     if ((device.calls.empty() && device.starts.empty()) || !may_begin(device)) continue;
-    JobPointer job = take(device.calls);
-    if (!job) job = take(device.starts);
+    JobPointer job = take(device.start_is_next ? device.starts : device.calls);
+    if (!job) job = take(device.start_is_next ? device.calls : device.starts);
     if (!job) continue;
+    device.start_is_next = !job->started;
     served_ = at->first;
     if (device.open()) {
       device.probe = job;

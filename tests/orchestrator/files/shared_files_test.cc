@@ -298,6 +298,36 @@ TEST_F(SharedFilesTest, ManyAtOnceAllEnd) {
   EXPECT_LE(shared.threads(), 8U);
 }
 
+TEST_F(SharedFilesTest, CallsAndStartedWorksTakeTurns) {
+  std::mutex mutex;
+  std::string order;
+  const auto note = [&](char what) {
+    return [&, what] {
+      const std::scoped_lock lock(mutex);
+      order += what;
+    };
+  };
+  files::SharedFilesLimits one = limits();
+  one.per_device = 1;
+  one.stuck_seconds = 60;
+  files::SharedFiles shared(one, by_letter);
+  ASSERT_TRUE(shared.start("/a/first", hanging()));
+  ASSERT_TRUE(eventually([&] { return gate_->inside() == 1; }));
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 6; ++i) {
+    const std::string directory = "/a/call" + std::to_string(i);
+    callers.emplace_back([&, directory] { shared.call(directory, 30, note('c')); });
+    ASSERT_TRUE(eventually([&] { return shared.stuck_for(directory).has_value(); })) << "waits";
+  }
+  for (const char* const directory : {"/a/start0", "/a/start1"}) {
+    ASSERT_TRUE(shared.start(directory, note('s')));
+  }
+  gate_->open();
+  callers.clear();
+  EXPECT_TRUE(eventually([&] { return !shared.stuck_for("/a/start1"); }));
+  EXPECT_EQ(order, "cscscccc") << "neither waits for all of the other";
+}
+
 TEST_F(SharedFilesTest, KnowsDevicesByItself) {
   tests::TemporaryDirectory folder;
   files::SharedFiles shared(limits());
