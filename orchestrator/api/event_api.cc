@@ -81,7 +81,8 @@ class EventStream final : public BodyStream {
     Piece piece;
     if (!began_to_speak_) {
       began_to_speak_ = true;
-      piece.bytes = "retry: 2000\n\n";
+      // A reader that saw no event has a Last-Event-ID from this.
+      piece.bytes = "retry: 2000\nid: " + std::to_string(since_) + "\n\n";
     }
     if (store_.has_events_after(since_)) piece.bytes += news();
     if (piece.bytes.empty() && now - spoke_ >= limits_.beat_seconds) piece.bytes = ":\n\n";

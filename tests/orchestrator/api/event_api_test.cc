@@ -1,0 +1,66 @@
+// The stream of events as a browser's EventSource reads it, over several connections.
+#include "orchestrator/api/event_api.h"
+
+#include <gmock/gmock.h>
+
+#include "base/text.h"
+#include "orchestrator/api/api.h"
+#include "tests/orchestrator/control/controller_fixture.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using testing::ElementsAre, testing::IsEmpty;
+
+// As the HTML standard has it, 9.2.6: an `id` counts at the end of its block, with data or without.
+class EventSource {
+ public:
+  explicit EventSource(Api& api) : api_(api) {}
+
+  // The kinds that come with the first pieces of a connection, which then breaks off.
+  std::vector<std::string> connect(const std::string& kind = "") {
+    Request request;
+    request.method = "GET";
+    request.path = "/api/v1/events/stream";
+    if (!kind.empty()) request.query["kind"] = kind;
+    if (!last_id_.empty()) request.headers["last-event-id"] = last_id_;
+    const Response response = api_.handle(request);
+    EXPECT_EQ(response.status, 200) << response.body;
+    std::string text;
+    for (int i = 0; response.stream && i < 3; ++i) text += response.stream->next().bytes;
+    std::vector<std::string> kinds;
+    std::string id = last_id_, event;
+    for (const std::string& line : base::split(text, '\n')) {
+      if (line.rfind("id: ", 0) == 0) id = line.substr(4);
+      if (line.rfind("event: ", 0) == 0) event = line.substr(7);
+      if (!line.empty()) continue;
+      last_id_ = id;
+      if (!event.empty()) kinds.push_back(event);
+      event.clear();
+    }
+    return kinds;
+  }
+
+ private:
+  Api& api_;
+  std::string last_id_;
+};
+
+class EventStreamTest : public ControllerFixture {
+ protected:
+  EventStreamTest() : ControllerFixture(1) {}
+
+  Api api_{*controller_, base::posix_file_system(), clock_, {folder_.path()}};
+};
+
+TEST_F(EventStreamTest, WhatHappensBetweenTwoConnectionsIsNotLost) {
+  (void)submit();
+  EventSource quiet(api_);
+  EXPECT_THAT(quiet.connect("run.submitted"), IsEmpty());
+  (void)submit();
+  EXPECT_THAT(quiet.connect("run.submitted"), ElementsAre("run.submitted"));
+  EXPECT_THAT(quiet.connect("run.submitted"), IsEmpty()) << "and is told once";
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator::api
