@@ -66,13 +66,16 @@ Peer peer_of(int socket) {
 
 }  // namespace
 
-std::uint32_t Connections::events_of(Stage stage) {
-  switch (stage) {
+std::uint32_t Connections::events_of(const Connection& connection) {
+  switch (connection.stage) {
     case Stage::Working:
       return 0;
     case Stage::Answer:
       return EPOLLOUT;
     case Stage::Waiting:
+      // An endless answer learns from it that its reader is gone. Who asked for one that ends may
+      // close the side on which it has said all.
+      if (connection.rest->size()) return 0;
       return EPOLLRDHUP;
     case Stage::Head:
     case Stage::Body:
@@ -258,7 +261,7 @@ void Connections::handle(Id id, std::uint32_t events) {
   }
   if (connection.stage == Stage::Answer && !go_on(id, connection)) return close(id);
   if (connection.stage == Stage::Linger && !ignore_input(connection)) return close(id);
-  watch(id, connection, events_of(connection.stage));
+  watch(id, connection, events_of(connection));
 }
 
 // False when the peer is gone. Takes no more than the head or the body can need.

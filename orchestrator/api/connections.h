@@ -85,7 +85,7 @@ class Connections {
   };
   using Table = std::map<Id, Connection>;
 
-  static std::uint32_t events_of(Stage stage);
+  static std::uint32_t events_of(const Connection& connection);
   void run(const std::stop_token& stop);
   void turn();
   void stop_reading();

@@ -126,6 +126,17 @@ TEST_F(StreamTest, OfKnownLengthHasThatLength) {
   EXPECT_EQ(tests::parse_answer(head).header("Content-Length"), "9");
 }
 
+TEST_F(StreamTest, OfKnownLengthGoesToAPeerThatHasClosedItsSide) {
+  stream_ = std::make_shared<ToldStream>(9);
+  start();
+  const base::UniqueFd fd = open();
+  ASSERT_EQ(::shutdown(fd.get(), SHUT_WR), 0);
+  EXPECT_TRUE(tests::eventually([&] { return stream_->asked > 2; })) << "it is still there";
+  stream_->tell("one, ");
+  stream_->tell("two.", true);
+  EXPECT_EQ(tests::parse_answer(tests::receive_all(fd)).body, "one, two.");
+}
+
 TEST_F(StreamTest, ThatFailsBreaksOff) {
   stream_ = std::make_shared<ToldStream>(100);
   stream_->tell("a part");
