@@ -241,7 +241,8 @@ std::optional<Connections::Id> Connections::longest_idle(
     return std::pair(each.stage != Stage::Linger, each.progress);
   };
   for (const auto& [id, each] : connections_) {
-    if (each.stage == Stage::Working || !which(each)) continue;
+    const bool waits_for_us = each.stage == Stage::Working || each.stage == Stage::Waiting;
+    if (waits_for_us || !which(each)) continue;
     if (!found || rank(each) < rank(connections_.at(*found))) found = id;
   }
   return found;

@@ -183,6 +183,21 @@ TEST_F(StreamTest, ThereAreOnlySoMany) {
   })) << "a seat is free";
 }
 
+TEST_F(StreamTest, IsNoPeerThatSaysNothing) {
+  api::ConnectionLimits limits;
+  limits.connections = 3;
+  start(limits);
+  const base::UniqueFd fd = open();
+  stream_->tell("one\n");
+  (void)receive_until(fd, "one\n");
+  std::vector<base::UniqueFd> silent;
+  for (int i = 0; i < 4; ++i) silent.push_back(tests::connect_tcp(server_->port()));
+  EXPECT_EQ(tests::send_raw(server_->port(), request_text("GET", "/plain")).body, "plain")
+      << "all of them were taken";
+  stream_->tell("two\n");
+  EXPECT_EQ(receive_until(fd, "two\n"), "two\n");
+}
+
 TEST_F(StreamTest, WhoDoesNotReadIsDroppedAndHoldsUpNobody) {
   api::ConnectionLimits limits;
   limits.answer_seconds = 1;
