@@ -102,6 +102,21 @@ std::string header(const Request& request, const std::string& name) {
   return found == request.headers.end() ? std::string() : found->second;
 }
 
+std::string tag_of(const Download& download, std::uint64_t size) {
+  const std::string& version = download.version.empty() ? download.digest : download.version;
+  return "\"" + version + (download.grows ? "-" + std::to_string(size) : "") + "\"";
+}
+
+// Whether what had this tag is there unchanged, as a whole or as the beginning of what has grown.
+bool still_holds(const std::string& tag, const Download& download, std::uint64_t size) {
+  if (tag == tag_of(download, size)) return true;
+  const std::size_t dash = tag.rfind('-');
+  if (!download.grows || dash == std::string::npos) return false;
+  const auto before = base::parse_integer(tag.substr(dash + 1, tag.size() - dash - 2));
+  return before && *before >= 0 && static_cast<std::uint64_t>(*before) <= size &&
+         tag == tag_of(download, static_cast<std::uint64_t>(*before));
+}
+
 std::string safe_name(std::string name) {
   for (char& c : name) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -159,18 +174,16 @@ Response send(const Request& request, base::FileSystem& files, files::SharedFile
               Download download) {
   std::uint64_t size = 0;
   for (const Segment& segment : download.segments) size += size_of(segment);
-  const std::string tag =
-      "\"" + (download.version.empty() ? download.digest : download.version) + "\"";
   Response response;
   response.content_type = download.type;
-  response.headers["ETag"] = tag;
+  response.headers["ETag"] = tag_of(download, size);
   response.headers["Accept-Ranges"] = "bytes";
   response.headers["Content-Disposition"] =
       "attachment; filename=\"" + safe_name(download.name) + "\"";
   if (!download.digest.empty()) response.headers["X-Digest-XXH3-128"] = download.digest;
   Range range{0, size};
   const std::string condition = header(request, "if-range");
-  if (condition.empty() || condition == tag) {
+  if (condition.empty() || still_holds(condition, download, size)) {
     if (const auto asked = parse_range(header(request, "range"), size)) {
       if (asked->begin >= asked->end) {
         Response refused = error_response(

@@ -26,12 +26,14 @@ struct Download {
   std::string type = "application/octet-stream";
   std::string digest{};          // XXH3-128 of all bytes, in hexadecimal; empty: not known
   std::string version{};         // changes whenever the bytes do; empty: the digest is it
+  bool grows = false;            // bytes are only added, of which the version does not tell
   std::shared_ptr<void> held{};  // kept until all is sent
 };
 
 // 200, 206 for a range of bytes (one; RFC 9110 section 14), 416 for one that it does not have. A
-// file that is shorter meanwhile breaks the answer off before the length that was promised. `files`
-// and `shared` outlive the answer.
+// file that is shorter meanwhile breaks the answer off before the length that was promised. One
+// that grows has another tag with each size, and If-Range takes those that it had. `files` and
+// `shared` outlive the answer.
 [[nodiscard]] Response send(const Request& request, base::FileSystem& files,
                             files::SharedFiles* shared, Download download);
 

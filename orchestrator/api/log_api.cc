@@ -118,8 +118,11 @@ Response log_download(const Call& call, const LogPlace& place) {
                     {{"", path, log->bytes}},
                     path.filename().string(),
                     "text/plain; charset=utf-8"};
-  download.version = base::digest_of(log->name);  // it only grows
-  return send(call.request, *place.files, place.shared, std::move(download));
+  download.version = base::digest_of(log->name);
+  download.grows = true;
+  Response response = send(call.request, *place.files, place.shared, std::move(download));
+  response.headers["Cache-Control"] = "no-store";
+  return response;
 }
 
 Response log_search(const Call& call, const LogPlace& place) {

@@ -143,6 +143,29 @@ def a_pipe_that_closes_ends_it(world):
         assert done.stdout.endswith("line 1 of a log, 919 info é\n".encode()) and done.stderr == b"", (more, done)
 
 
+def a_download_tells_that_the_log_has_grown(world):
+    def download(**headers):
+        connection = OverSocket(world.data / "controller.sock")
+        try:
+            connection.request("GET", f"/api/v1/runs/{world.id}/logs/download", None,
+                               {name.replace("_", "-"): value for name, value in headers.items()})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+    content = text_of(100)
+    world.log.write_bytes(content)
+    status, head, body = download()
+    assert (status, body, head["Cache-Control"]) == (200, content, "no-store"), (status, head)
+    tag = head["ETag"]
+    assert download(If_None_Match=tag)[0] == 304
+    with open(world.log, "ab") as file:
+        file.write(b"more\n")
+    status, head, body = download(If_None_Match=tag)
+    assert (status, body) == (200, content + b"more\n") and head["ETag"] != tag, (status, head)
+    assert download(If_Range=tag, Range=f"bytes={len(content)}-")[::2] == (206, b"more\n")
+
+
 def a_search_is_that_of_grep(world):
     world.log.write_bytes(text_of(5000) + b"WARN torn")
     for words, query in ((["WARN"], {"grep": "WARN"}), (["-i", "warn"], {"grep": "warn", "ignore_case": "true"}),
@@ -294,7 +317,7 @@ def following_goes_on_with_the_next_attempt(world):
 
 
 CASES = [a_range_is_the_bytes_of_the_file, a_tail_is_that_of_coreutils, a_pipe_that_closes_ends_it,
-         a_search_is_that_of_grep, a_bad_pattern_is_named,
+         a_download_tells_that_the_log_has_grown, a_search_is_that_of_grep, a_bad_pattern_is_named,
          a_hostile_log_costs_little, no_name_leads_elsewhere, following_tells_of_training,
          following_goes_on_with_the_next_attempt]
 

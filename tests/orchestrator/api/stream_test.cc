@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "orchestrator/api/delivery.h"
 #include "orchestrator/api/download.h"
 #include "orchestrator/api/server.h"
 #include "tests/orchestrator/api/raw_http.h"
@@ -307,6 +308,34 @@ TEST_F(DownloadTest, RangesAreThoseOfTheWhole) {
   }
   EXPECT_EQ(send(download, "bytes=1-2", "\"0123\"").status, 206);
   EXPECT_EQ(send(download, "bytes=1-2", "\"another\"").status, 200) << "it changed meanwhile";
+}
+
+TEST_F(DownloadTest, WhatHasGrownIsAnotherAnswerAndGoesOn) {
+  const auto log = [&](std::size_t size) {
+    const std::string bytes(size, 'x');
+    api::Download download{folder_.path(), {{"", write("log", bytes), size}}, "log"};
+    download.version = "a-log";
+    download.grows = true;
+    return download;
+  };
+  const auto status_for = [&](std::size_t size, const std::string& known) {
+    api::Request request;
+    request.method = "GET";
+    request.headers["if-none-match"] = known;
+    return api::with_tag(send(log(size)), request).status;
+  };
+  const std::string tag = send(log(300)).headers.at("ETag");
+  EXPECT_EQ(status_for(300, tag), 304);
+  EXPECT_EQ(status_for(301, tag), 200);
+  EXPECT_EQ(status_for(299, tag), 200);
+  const api::Response rest = send(log(350), "bytes=300-", tag);
+  EXPECT_EQ(rest.status, 206);
+  EXPECT_EQ(body_of(rest).size(), 50U);
+  EXPECT_EQ(send(log(299), "bytes=200-", tag).status, 200) << "it began anew";
+  for (const char* const other : {"\"a-log\"", "\"another-300\"", "\"a-log--1\"", "\"a-log-\"",
+                                  "a-log-300", "\"a-log-+300\"", "-", "\"", "W/\"a-log-300\""}) {
+    EXPECT_EQ(send(log(350), "bytes=300-", other).status, 200) << other;
+  }
 }
 
 TEST_F(DownloadTest, AShorterFileBreaksOff) {
