@@ -20,6 +20,8 @@ using base::Error;
 
 constexpr const char* kExports = "exports";
 constexpr std::chrono::milliseconds kLook(50);  // how often a child is looked at
+constexpr const char* kStaged = ".partial-";    // between an output's name and random digits
+constexpr int kStagedBytes = 8;
 constexpr std::uint64_t kMostLog = 64 << 10U;
 constexpr std::size_t kMostMessage = 500;
 
@@ -41,13 +43,11 @@ std::string end_text(const base::Exit& exit) {
   return "exit code " + std::to_string(exit.code.value_or(-1));
 }
 
+// All or an error: what is left out here would be missing in a download that ends well.
 Json files_json(base::FileSystem& files, const base::Path& directory) {
   Json list = Json::array();
   for (const std::string& name : files.list(directory)) {
-    try {
-      list.push_back({{"name", name}, {"bytes", files.size(directory / name)}});
-    } catch (const Error&) {  // no file, or gone meanwhile
-    }
+    list.push_back({{"name", name}, {"bytes", files.size(directory / name)}});
   }
   return list;
 }
@@ -122,16 +122,24 @@ void CheckpointExports::remove(const base::Path& run_directory, const std::strin
   if (json["state"] == "running") {
     throw Error(Code::Conflict, name + " is being exported; remove the export when it is done");
   }
-  files_.remove_tree(output_of(run_directory, name));
+  const base::Path output = output_of(run_directory, name);
+  if (json["state"] == "done") {
+    // At once: of what is half removed, nobody may take the rest for an export.
+    const base::Path gone = output.string() + kStaged + base::random_hex(kStagedBytes);
+    files_.rename(output, gone);
+    files_.sync_directory(output.parent_path());
+    remove_staged(gone);
+  }
   const std::unique_lock lock(mutex_);
-  if (state_ == State::Failed && output_ == output_of(run_directory, name)) state_ = State::None;
+  if (state_ == State::Failed && output_ == output) state_ = State::None;
 }
 
 Json CheckpointExports::describe(const base::Path& output, State state,
                                  const std::string& message) const {
   const std::string name = output.filename().string();
   const bool running = state == State::Running;
-  const bool done = !running && files_.exists(output);
+  Json files = running ? Json::array() : files_json(files_, output);
+  const bool done = !running && files_.exists(output);  // still: then none of them is missing
   const bool failed = state == State::Failed && !done;
   if (!running && !done && !failed) {
     throw Error(Code::NotFound, "no export of " + name + " was asked for; POST here to begin one");
@@ -141,7 +149,7 @@ Json CheckpointExports::describe(const base::Path& output, State state,
                     : done  ? "done"
                             : "failed"},
           {"path", output.string()},
-          {"files", done ? files_json(files_, output) : Json::array()},
+          {"files", std::move(files)},
           {"message", failed ? message : ""}};
 }
 
@@ -150,6 +158,7 @@ void CheckpointExports::run(const std::stop_token& stop, const std::vector<std::
   std::string message;
   const base::Path log = output.string() + ".log";
   try {
+    remove_leftovers(output);
     files_.remove_file(log);
     message = run_child(stop, arguments, log);
     if (!message.empty()) remove_leftovers(output);
@@ -196,11 +205,19 @@ std::string CheckpointExports::run_child(const std::stop_token& stop,
   return said.empty() ? "regatta-train ended with " + end_text(*exit) : said;
 }
 
-// What a killed export staged beside the output (trainer/interchange/staged_directory.h).
+// What a killed export (trainer/interchange/staged_directory.h) or removal left beside the output.
 void CheckpointExports::remove_leftovers(const base::Path& output) {
-  const std::string prefix = output.filename().string() + ".partial-";
+  const std::string prefix = output.filename().string() + kStaged;
   for (const std::string& name : files_.list(output.parent_path())) {
-    if (name.rfind(prefix, 0) == 0) files_.remove_tree(output.parent_path() / name);
+    if (name.rfind(prefix, 0) == 0) remove_staged(output.parent_path() / name);
+  }
+}
+
+void CheckpointExports::remove_staged(const base::Path& directory) {
+  try {
+    files_.remove_tree(directory);
+  } catch (const Error& error) {  // another thread removes it, too
+    if (error.code() != Code::NotFound) throw;
   }
 }
 

@@ -50,7 +50,8 @@ class CheckpointExports {
   // Of one that is done: what status() says. Code::Conflict for another.
   [[nodiscard]] nlohmann::ordered_json finished(const base::Path& run_directory,
                                                 const std::string& name) const;
-  // Code::Conflict while it is being made, Code::NotFound when there is none.
+  // There is none at once, and for good. Code::Conflict while it is being made, Code::NotFound when
+  // there is none.
   void remove(const base::Path& run_directory, const std::string& name);
 
  private:
@@ -63,6 +64,7 @@ class CheckpointExports {
                                       const std::vector<std::string>& arguments,
                                       const base::Path& log);
   void remove_leftovers(const base::Path& output);
+  void remove_staged(const base::Path& directory);
   [[nodiscard]] nlohmann::ordered_json describe(const base::Path& output, State state,
                                                 const std::string& message) const;
 

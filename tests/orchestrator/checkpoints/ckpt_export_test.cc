@@ -3,9 +3,12 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 
 #include "orchestrator/checkpoints/checkpoint_exports.h"
 #include "orchestrator/runs/trainer_program.h"
+#include "tests/base/faulty_file_system.h"
 #include "tests/orchestrator/checkpoints/ckpt_fixture.h"
 
 namespace regatta::orchestrator {
@@ -104,6 +107,52 @@ TEST_F(CkptTest, AnExportHasADeadlineAndEndsWithItsOwner) {
   EXPECT_TRUE(files.list(run_ / "exports").empty());
   tests::write_file(folder_.path() / "go", "");
   EXPECT_FALSE(files.exists(run_ / "exports" / name)) << "the child is dead";
+}
+
+TEST_F(CkptTest, AnExportIsThereWholeUntilItIsRemoved) {
+  const std::string name = write(7);
+  const base::Path output = run_ / "exports" / name;
+  std::filesystem::create_directories(output);
+  constexpr int kFiles = 3000;
+  for (int i = 0; i < kFiles; ++i) tests::write_file(output / std::to_string(i), "x");
+  checkpoints::CheckpointExports exports(base::posix_file_system(), {trainer()});
+  std::thread removal([&] { exports.remove(run_, name); });
+  // Files that were seen, of an export that is said to be done.
+  const auto seen = [&]() -> std::optional<std::size_t> {
+    try {
+      return exports.finished(run_, name)["files"].size();
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::NotFound) << error.what();
+      return std::nullopt;
+    }
+  };
+  while (const auto count = seen()) EXPECT_EQ(count, kFiles);
+  removal.join();
+  EXPECT_FALSE(seen());
+  EXPECT_TRUE(base::posix_file_system().list(run_ / "exports").empty());
+}
+
+TEST_F(CkptTest, AnExportWithAFileThatCannotBeReadIsNotDone) {
+  const std::string name = write(7);
+  const base::Path output = run_ / "exports" / name;
+  std::filesystem::create_directories(output);
+  for (const char* const file : {"a", "b"}) tests::write_file(output / file, "x");
+  tests::FaultyFileSystem files;
+  checkpoints::CheckpointExports exports(files, {trainer()});
+  EXPECT_EQ(exports.finished(run_, name)["files"].size(), 2U);
+  files.fail_at(3, tests::Fault::Once);  // after their list and the size of one
+  EXPECT_THROW((void)exports.finished(run_, name), base::Error);
+  EXPECT_EQ(exports.finished(run_, name)["files"].size(), 2U);
+}
+
+TEST_F(CkptTest, AnExportClearsWhatKilledOnesLeft) {
+  const std::string name = write(7);
+  std::filesystem::create_directories(run_ / "exports" / (name + ".partial-0123") / "half");
+  write_patient_trainer();
+  tests::write_file(folder_.path() / "go", "");
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  EXPECT_EQ(exported("7")["state"], "done");
+  EXPECT_THAT(base::posix_file_system().list(run_ / "exports"), testing::ElementsAre(name));
 }
 
 TEST_F(CkptTest, ExportsNeedATrainerAndGoThroughNoLink) {
