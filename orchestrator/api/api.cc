@@ -119,24 +119,31 @@ Response Api::archive(const Call& call) {
                      asker_of(call.request.peer));
 }
 
-// What was done to a checkpoint is an event, where it was done.
-Response Api::told(const Call& call, Response response, const char* kind) {
+// What was done to a checkpoint is an event, where it was done; and it was done, whether or not the
+// store can take it.
+Response Api::told(const Call& call, const runs::Run& run, Response response, const char* kind) {
   if (response.status >= 300 || *kind == '\0') return response;
   store::Event event;
   event.kind = kind;
-  event.run = find(call).id;
+  event.run = run.id;
   if (call.names.size() > 1) {  // which may be its step, or "latest"
     event.checkpoint = base::parse_json<Json>(response.body).value("name", call.names[1]);
   }
   event.by = asker_of(call.request.peer);
-  controller_.store().note(event);
+  try {
+    controller_.store().note(event);
+  } catch (const base::Error& error) {
+    base::log(base::LogLevel::Warning, "run " + run.id + ": no event tells of " + event.kind +
+                                           " by " + event.by + ": " + error.what());
+  }
   return response;
 }
 
 Response Api::collect_checkpoints(const Call& call) {
   using Gc = checkpoints::CheckpointTools::Gc;
   const bool dry_run = call.flag("dry_run");
-  return told(call, checkpoint_api_.collect(find(call), dry_run ? Gc::DryRun : Gc::Remove),
+  const runs::Run run = find(call);
+  return told(call, run, checkpoint_api_.collect(run, dry_run ? Gc::DryRun : Gc::Remove),
               dry_run ? "" : "checkpoint.collected");
 }
 Response Api::show_checkpoint(const Call& call) {
@@ -146,22 +153,26 @@ Response Api::verify_checkpoint(const Call& call) {
   return checkpoint_api_.verify(find(call), call.names.at(1));
 }
 Response Api::pin_checkpoint(const Call& call) {
-  return told(call, checkpoint_api_.pin(call.request, find(call), call.names.at(1)),
+  const runs::Run run = find(call);
+  return told(call, run, checkpoint_api_.pin(call.request, run, call.names.at(1)),
               "checkpoint.pinned");
 }
 Response Api::unpin_checkpoint(const Call& call) {
-  return told(call, checkpoint_api_.unpin(find(call), call.names.at(1)), "checkpoint.unpinned");
+  const runs::Run run = find(call);
+  return told(call, run, checkpoint_api_.unpin(run, call.names.at(1)), "checkpoint.unpinned");
 }
 Response Api::show_export(const Call& call) {
   return checkpoint_api_.show_export(find(call), call.names.at(1));
 }
 Response Api::export_checkpoint(const Call& call) {
-  return told(call, checkpoint_api_.begin_export(call.request, find(call), call.names.at(1)),
+  const runs::Run run = find(call);
+  return told(call, run, checkpoint_api_.begin_export(call.request, run, call.names.at(1)),
               "checkpoint.exported");
 }
 
 Response Api::remove_export(const Call& call) {
-  return told(call, checkpoint_api_.remove_export(find(call), call.names.at(1)),
+  const runs::Run run = find(call);
+  return told(call, run, checkpoint_api_.remove_export(run, call.names.at(1)),
               "checkpoint.export_removed");
 }
 Response Api::checkpoint_file(const Call& call) {

@@ -96,7 +96,8 @@ class Api {
 
   // What is read from files is read without a connection of the store in hand.
   [[nodiscard]] runs::Run find(const Call& call);
-  [[nodiscard]] Response told(const Call& call, Response response, const char* kind);
+  [[nodiscard]] Response told(const Call& call, const runs::Run& run, Response response,
+                              const char* kind);
   [[nodiscard]] Response show_reference(const std::string& name);
   [[nodiscard]] LogPlace logs_of(const Call& call);
   enum class Secrets { Hidden, Shown };

@@ -194,6 +194,7 @@ void Store::update_run(const runs::Run& run) {
 
 void Store::note(const Event& event) {
   const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
   events_->note(event);
 }
 

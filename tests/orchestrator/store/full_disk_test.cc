@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/api/api.h"
+#include "tests/checkpoint/samples.h"
 #include "tests/orchestrator/support.h"
 
 namespace regatta::orchestrator {
@@ -166,6 +167,42 @@ TEST_F(FullDisk, WhatCannotBeTakenInIsTakenInLater) {
     ASSERT_EQ(rows[i].step, static_cast<std::int64_t>(i) + 1);
   }
   EXPECT_EQ(store_->run(id)->summary.step, kSteps);
+}
+
+// The runs lie on another disk.
+TEST_F(FullDisk, WhatWasDoneToACheckpointIsAnsweredSo) {
+  const std::string id = submit();
+  const base::Path checkpoints = base::Path(store_->run(id)->directory) / "checkpoints";
+  const tests::SampleCheckpoint sample(7);
+  (void)checkpoint::CheckpointStore(base::posix_file_system(), checkpoints)
+      .write(sample.contents, tests::always);
+  fill();
+  const auto has_room = [&] {
+    store::Event event;
+    event.kind = "controller.started";
+    try {
+      store_->note(event);
+    } catch (const base::Error&) {
+      return false;
+    }
+    return true;
+  };
+  for (int i = 0; i < 100'000 && has_room(); ++i) {
+  }
+  const std::string address = "runs/" + id + "/checkpoints/7/";
+  testing::internal::CaptureStdout();
+  const api::Response pinned = post(address + "pin");
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              testing::AllOf(HasSubstr(id), HasSubstr("checkpoint.pinned")));
+  EXPECT_EQ(pinned.status, 200) << pinned.body;
+  EXPECT_FALSE(Json::parse(pinned.body)["pinned"].is_null());
+  std::filesystem::remove(disk() / "filler");
+  EXPECT_EQ(post(address + "unpin").status, 200);
+  const auto told = [&](const char* kind) {
+    return store_->events_after({{kind}, id, {}, {}}, 0, 10).events.size();
+  };
+  EXPECT_EQ(told("checkpoint.pinned"), 0U);
+  EXPECT_EQ(told("checkpoint.unpinned"), 1U) << "with room they are events again";
 }
 
 TEST_F(FullDisk, OpensOnAFullDisk) {
