@@ -1,5 +1,5 @@
 // A checkpoint, or an export of one, from the controller to this machine: file by file, each
-// checked against its digest, and begun where an earlier try ended.
+// checked against its size and, of a checkpoint, its digest, and begun where an earlier try ended.
 #include "orchestrator/cli/ckpt_download.h"
 
 #include <iostream>
@@ -45,7 +45,8 @@ class CkptDownload : public Command {
         .is_required = true;
     options.add("-o,--output", ValueKind::Directory, &output_,
                 "directory to put them in (default: the checkpoint's name)");
-    options.add("--export", &of_export_, "the files of its export, as POST …/export has made them");
+    options.add("--export", &of_export_,
+                "the files of its export, as POST …/export has made them; by their sizes alone");
     options.add("--force", &replace_, "replace files of the same names that are there");
     add_server_options(options, &client_);
   }
@@ -65,6 +66,9 @@ class CkptDownload : public Command {
     files_.create_directory(directory);
     refuse_others(directory, files);
     for (const RemoteFile& file : files) fetch(client, source, directory, file);
+    if (of_export_) {
+      for (const RemoteFile& file : files) publish(directory, file);
+    }
     files_.sync_directory(directory);
     std::cout << directory.string() << "\n";
     return 0;
@@ -105,17 +109,30 @@ class CkptDownload : public Command {
     manifest->digest = digest.hex();
   }
 
-  static std::vector<RemoteFile> exported(const Json& answer) {
+  std::vector<RemoteFile> exported(const Json& answer) {
     if (answer.value("state", "") != "done") {
       throw Error(Code::Conflict,
                   "the export of this checkpoint is not done; wait, or look with "
                   "`regatta ckpt show`");
     }
     std::vector<RemoteFile> files;
+    std::string version = answer.value("path", "");
     for (const Json& file : answer.value("files", Json::array())) {
       files.push_back({plain(file.value("name", "")), file.value("bytes", std::uint64_t{0}), ""});
+      version += "\n" + files.back().name + " " + std::to_string(files.back().bytes);
     }
+    version_ = base::digest_of(version);
     return files;
+  }
+
+  // With what tells it from others in its name it is a part of this file and of no other.
+  [[nodiscard]] base::Path part_of(const base::Path& directory, const RemoteFile& file) const {
+    const std::string& mark = file.digest.empty() ? version_ : file.digest;
+    return directory / (file.name + "." + mark.substr(0, 8) + kPart);
+  }
+
+  void publish(const base::Path& directory, const RemoteFile& file) {
+    files_.rename(part_of(directory, file), directory / file.name);
   }
 
   [[nodiscard]] std::uint64_t size_of(const base::Path& path) {
@@ -142,9 +159,10 @@ class CkptDownload : public Command {
     for (const RemoteFile& file : files) {
       const base::Path target = directory / file.name;
       if (!files_.exists(target) || is_there(target, file)) continue;
-      throw Error(Code::Conflict, base::printable(target.string()) +
-                                      " is another file; name another directory, or replace what "
-                                      "is there with --force");
+      throw Error(Code::Conflict,
+                  base::printable(target.string()) +
+                      (of_export_ ? " is there, and may be another export's" : " is another file") +
+                      "; name another directory, or replace what is there with --force");
     }
   }
 
@@ -152,43 +170,42 @@ class CkptDownload : public Command {
              const RemoteFile& file) {
     const base::Path target = directory / file.name;
     if (is_there(target, file)) return;
-    // With its digest in its name it is a part of this file and of no other.
-    const base::Path part =
-        target.string() + (file.digest.empty() ? "" : "." + file.digest.substr(0, 8)) + kPart;
+    const base::Path part = part_of(directory, file);
     if (std::filesystem::is_symlink(part)) {
       throw Error(Code::Conflict, base::printable(part.string()) + " is a link; remove it");
     }
+    std::uint64_t offset = size_of(part);
+    if (offset > file.bytes) offset = 0;
     base::Digest digest;
-    std::uint64_t offset = 0;
-    // Only what can be checked is gone on with.
-    if (!file.digest.empty()) {
-      offset = size_of(part);
-      if (offset >= file.bytes) offset = 0;
-      add_up(part, offset, &digest);
-    }
+    if (!file.digest.empty()) add_up(part, offset, &digest);
     std::cerr << file.name
               << (file.bytes > 0 ? "  " + base::human_bytes(file.bytes) : std::string())
               << (offset > 0 ? ", from " + base::human_bytes(offset) + " on" : std::string())
               << "\n";
     const auto output = files_.open(
         part, offset > 0 ? base::FileSystem::Open::Append : base::FileSystem::Open::Truncate);
-    client.download(source + path_part(file.name), offset, [&](std::string_view bytes) {
-      output->append(bytes);
-      digest.update(bytes);
-    });
-    if (!file.digest.empty() && digest.hex() != file.digest) {
+    std::uint64_t at = offset;
+    if (at < file.bytes) {
+      client.download(source + path_part(file.name), offset, [&](std::string_view bytes) {
+        output->append(bytes);
+        digest.update(bytes);
+        at += bytes.size();
+      });
+    }
+    if (at != file.bytes || (!file.digest.empty() && digest.hex() != file.digest)) {
       files_.remove_file(part);
       throw Error(Code::Operator, base::printable(target.string()) +
                                       " came out damaged and was removed; try again, or check the "
                                       "checkpoint with `regatta ckpt verify`");
     }
     output->sync();
-    files_.rename(part, target);
+    if (!of_export_) publish(directory, file);
   }
 
   base::FileSystem& files_ = base::posix_file_system();
   ClientOptions client_;
   std::string run_, checkpoint_, output_;
+  std::string version_;  // of an export: what its files, whose digests are not known, are part of
   bool of_export_ = false;
   bool replace_ = false;
 };

@@ -140,12 +140,24 @@ void set_timeout(CURL* curl, double seconds, bool for_silence) {
 struct Client::Transfer {
   const std::string* body = nullptr;
   std::map<std::string, std::string> headers{};
-  Take take{};  // of an answer that is not refused; nothing: it goes to `answer`
+  Take take{};         // of an answer with `taken`; nothing: it goes to `answer`
+  long taken = 0;      // status
+  std::string from{};  // the server
 
   CURL* curl = nullptr;
   long status = 0;
   std::string answer{};
   std::exception_ptr failed{};  // of `take`
+
+  // That these are the bytes that were asked for.
+  void check_status() const {
+    if (status == taken) return;
+    throw base::Error(base::Code::Retry, base::printable(from) + " answered with status " +
+                                             std::to_string(status) + " where " +
+                                             std::to_string(taken) +
+                                             " was due; remove the part that is there, or check "
+                                             "--server");
+  }
 
   static std::size_t receive(char* bytes, std::size_t size, std::size_t count, void* target) {
     auto* const transfer = static_cast<Transfer*>(target);
@@ -157,6 +169,7 @@ struct Client::Transfer {
       return part.size();
     }
     try {
+      transfer->check_status();
       transfer->take(part);
     } catch (...) {
       transfer->failed = std::current_exception();
@@ -229,14 +242,12 @@ Json Client::call(const char* method, const std::string& path, const std::string
 void Client::download(const std::string& path, std::uint64_t offset, const Take& take) const {
   Transfer transfer;
   transfer.take = take;
+  transfer.taken = offset > 0 ? 206 : 200;
+  transfer.from = name_;
   if (offset > 0) transfer.headers["Range"] = "bytes=" + std::to_string(offset) + "-";
   perform("GET", path, &transfer);
   if (transfer.status >= 400) (void)parse_answer(name_, transfer.status, transfer.answer);
-  if (offset > 0 && transfer.status != 206) {
-    throw base::Error(base::Code::Retry, base::printable(name_) +
-                                             " sent the whole file and not the rest of it; remove "
-                                             "what is there, and try again");
-  }
+  transfer.check_status();
 }
 
 void Client::perform(const char* method, const std::string& path, Transfer* transfer) const {

@@ -34,7 +34,8 @@ class Client {
                               const std::map<std::string, std::string>& headers) const;
   nlohmann::ordered_json remove(const std::string& path) const;
   // Gives the bytes of an answer, from `offset` of them on, to `take` as they come, however many
-  // there are; the timeout is for silence. Code::Retry where they end too early.
+  // there are; the timeout is for silence. Code::Retry where they end too early, and where the
+  // answer is neither these nor a refusal: then none of it is taken.
   using Take = std::function<void(std::string_view bytes)>;
   void download(const std::string& path, std::uint64_t offset, const Take& take) const;
   // "unix:PATH", or "http://…" without a slash at the end.

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import struct
@@ -336,9 +337,33 @@ def the_command_line_downloads(api, run, shown):
         (target / part).symlink_to(victim)
         assert download(target).returncode == 5 and victim.read_text() == "precious"
 
-        exported = regatta(api, "ckpt", "download", run, "latest", "--export", "-o", f"{name}/model")
-        assert exported.returncode == 0 and (pathlib.Path(name) / "model" / "config.json").exists(), exported
+        the_command_line_downloads_an_export(api, run, pathlib.Path(name) / "model")
         assert regatta(api, "ckpt", "download", run, "77").returncode == 3
+
+
+def the_command_line_downloads_an_export(api, run, model):
+    """Nothing tells its files from others but their sizes, so they get their names when all are there."""
+    source = pathlib.Path(api("GET", "/runs/{id}/checkpoints/{name}/export", id=run, name="latest")[1]["path"])
+    whole = {file.name: file.read_bytes() for file in source.iterdir()}
+    largest = max(whole, key=lambda file: len(whole[file]))
+    half = len(whole[largest]) // 2
+
+    def download(*options, **more):
+        return regatta(api, "ckpt", "download", run, "latest", "--export", "-o", str(model), *options, **more)
+
+    def there():
+        return {file.name: file.read_bytes() for file in model.iterdir()}
+    broken = download(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (half, half)))
+    assert broken.returncode != 0 and all(name.endswith(".part") for name in there()), (broken, there().keys())
+    (model / f"{largest}.00000000.part").write_bytes(b"of another export")
+    done = download()
+    assert done.returncode == 0 and ", from " in done.stderr, done
+    (model / f"{largest}.00000000.part").unlink()
+    assert there() == whole, there().keys()
+    again = download()
+    assert again.returncode == 5 and "may be another export's" in again.stderr and "--force" in again.stderr, again
+    (model / largest).write_bytes(b"of another export")
+    assert download("--force").returncode == 0 and there() == whole
 
 
 def what_happened_is_told(api, _):
