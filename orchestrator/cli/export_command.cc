@@ -118,16 +118,22 @@ class Export : public Command {
     }
     base::FileSystem& files = base::posix_file_system();
     std::filesystem::create_directories(directory_);
+    const std::string id = path_part(run.value("id", run_));
     const base::Path path =
         base::Path(directory_) /
-        ("events.out.tfevents." + std::to_string(static_cast<std::int64_t>(*origin)) + "." +
-         path_part(run.value("id", run_)));
-    const base::Path part = path.string() + ".part";
-    text::EventFile events(*origin);
-    const auto file = files.open(part, base::FileSystem::Open::Truncate);
-    file->append(events.head());
-    for_each_page(client, [&](const Json& rows) { file->append(events.records(rows)); });
-    files.rename(part, path);
+        ("events.out.tfevents." + std::to_string(static_cast<std::int64_t>(*origin)) + "." + id);
+    // TensorBoard reads whatever has "tfevents" in its name.
+    const base::Path part = base::Path(directory_) / (".regatta-export-" + id);
+    try {
+      text::EventFile events(*origin);
+      const auto file = files.open(part, base::FileSystem::Open::Truncate);
+      file->append(events.head());
+      for_each_page(client, [&](const Json& rows) { file->append(events.records(rows)); });
+      files.rename(part, path);
+    } catch (const base::Error&) {
+      files.remove_file(part);
+      throw;
+    }
     std::cout << base::printable(path.string()) << "\n";
   }
 

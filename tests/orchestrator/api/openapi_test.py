@@ -849,10 +849,10 @@ def tensorboard_reads_what_is_exported(api, data):
     runs = api("GET", "/runs", query="name=long")[1]["runs"]
     run, folder = runs[0]["id"], data.parent / "board"
 
-    def export(*words, code=0):
+    def export(*words, code=0, **more):
         done = subprocess.run([BUILD / "orchestrator" / "regatta", "export", "--server",
                                f"unix:{api.controller.data}/controller.sock", run, *words], capture_output=True, text=True,
-                              timeout=60)
+                              timeout=60, **more)
         assert done.returncode == code, done
         return done.stdout if code == 0 else done.stderr
     path = pathlib.Path(export("-o", "tensorboard", "--directory", str(folder)).strip())
@@ -883,6 +883,16 @@ def tensorboard_reads_what_is_exported(api, data):
     assert starts == firsts and len(starts) >= 1, (starts, firsts)
     assert export("-o", "tensorboard", "--directory", str(folder)).strip() == str(path) and path.read_bytes() == written
     assert [each.name for each in folder.iterdir()] == [path.name], "nothing half-written is left"
+    for on_limit in (signal.SIG_DFL, signal.SIG_IGN):  # it is killed; its write fails
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, on_limit)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(written) // 2, len(written) // 2))
+        export("-o", "tensorboard", "--directory", str(folder), preexec_fn=limit,
+               code=-signal.SIGXFSZ if on_limit == signal.SIG_DFL else 1)
+        left = [each.name for each in folder.iterdir() if each != path]
+        assert path.read_bytes() == written and not any("tfevents" in name for name in left), left
+    assert not left, "what failed has removed it"
     assert "--directory" in export("-o", "tensorboard", code=7) and "--directory" in export("--directory", "x", code=7)
     try:
         from tensorboard.backend.event_processing import event_file_loader
