@@ -18,6 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kMark = ":::MLLOG ";
+constexpr const char* kWriter = "regatta-train";
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20U;  // of a log that is gone on with
 constexpr const char* kPoint = "POINT_IN_TIME";
 constexpr const char* kBegin = "INTERVAL_START";
@@ -27,6 +28,11 @@ Json parsed(std::string_view line) {
   if (line.rfind(kMark, 0) != 0) return {};
   Json json = base::parse_json<Json>(line.substr(kMark.size()));
   return json.is_object() ? json : Json();
+}
+
+// Whether an unreadable line may be what a loss of power left of one of ours: a part, or zeros.
+bool may_be_ours(std::string_view line) {
+  return line.rfind(kMark, 0) == 0 || kMark.rfind(line, 0) == 0 || line.front() == '\0';
 }
 
 Json metadata_of(const Json& line) {
@@ -52,50 +58,60 @@ struct MllogWriter::Line {
 MllogWriter::MllogWriter(base::FileSystem& files, const base::Path& path, std::string run,
                          double started_utc)
     : files_(files), path_(path), run_(std::move(run)), started_utc_(started_utc) {
-  if (files_.exists(path_)) take_up(files_.read(path_, kMostBytes));
-  if (!is_over_) file_ = files_.open(path_, base::FileSystem::Open::Append);
+  const bool goes_on = !files_.exists(path_) || take_up(files_.read(path_, kMostBytes));
+  if (goes_on) file_ = files_.open(path_, base::FileSystem::Open::Append);
 }
 
-// What an earlier attempt of the run has left. A loss of power may have damaged lines of it, which
-// is no reason not to train.
-void MllogWriter::take_up(const std::string& text) {
+// What an earlier attempt of the run has left; false: nothing is to be added to it. A loss of power
+// may have damaged lines of it, which is no reason not to train.
+bool MllogWriter::take_up(const std::string& text) {
   std::string kept, owner;
+  bool all_ours = true, is_over = false;
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // torn
-    const Json line = parsed(std::string_view(text).substr(begin, end - begin));
-    if (line.is_null() && owner == run_) {
-      base::log(base::LogLevel::Warning, path_.string() + ": a damaged line is left out");
-      begin = end + 1;
-      continue;
-    }
-    if (line.is_null()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view whole = std::string_view(text).substr(begin, end - begin);
+    const Json line = end < text.size() ? parsed(whole) : Json();
+    if (line.is_null() && owner != run_ && !may_be_ours(whole)) {
       throw base::Error(base::Code::User, path_.string() +
                                               " is there, and is no log of MLPerf; name another "
                                               "file for the log, or remove it");
     }
+    if (end == text.size()) break;  // torn
+    if (line.is_null()) {
+      base::log(base::LogLevel::Warning, path_.string() + ": a damaged line is left out");
+      begin = end + 1;
+      continue;
+    }
     const std::string key = text_at(line, "key");
     const Json metadata = metadata_of(line);
+    all_ours = all_ours && text_at(metadata, "file") == kWriter;
     if (key == "submission_benchmark") owner = text_at(metadata, "run");
     if (key == "run_start") has_start_ = true;
     if (key == "eval_accuracy") met_ = met_ || metadata.value("target_met", Json()) == Json(true);
     if (key == "run_stop") {
-      is_over_ = text_at(metadata, "status") == "success";
-      if (!is_over_) break;
+      is_over = text_at(metadata, "status") == "success";
+      if (!is_over) break;
     }
     const auto time = line.find("time_ms");
     if (time != line.end() && time->is_number_integer()) last_ms_ = time->get<std::int64_t>();
     kept.append(text, begin, end + 1 - begin);
     begin = end + 1;
   }
-  if (!kept.empty() && owner != run_) {
+  const bool lost_its_begin = owner.empty() && all_ours;
+  if (!kept.empty() && owner != run_ && !lost_its_begin) {
     throw base::Error(base::Code::User,
                       path_.string() + " is the log of " +
                           (owner.empty() ? "another run" : "run " + base::printable(owner)) +
                           "; name another file for the log of " + base::printable(run_));
   }
+  if (has_start_ && lost_its_begin) {  // a new one would count from now on
+    base::log(base::LogLevel::Warning,
+              path_.string() + " has lost its beginning; nothing is added to this log of MLPerf");
+    return false;
+  }
   if (!has_start_) kept.clear();
   if (kept != text) base::replace_file(files_, path_, kept);
+  return !is_over;
 }
 
 void MllogWriter::describe(const contract::RunConfig& config, const MllogSamples& samples) {
@@ -206,7 +222,7 @@ void MllogWriter::end(const contract::EndRecord& record, double utc) {
 void MllogWriter::add(const Line& line) {
   constexpr double kMilliseconds = 1e3;
   last_ms_ = std::max(last_ms_, static_cast<std::int64_t>(std::llround(line.utc * kMilliseconds)));
-  Json metadata{{"file", "regatta-train"}, {"lineno", 0}};
+  Json metadata{{"file", kWriter}, {"lineno", 0}};
   metadata.update(line.metadata);
   pending_ += kMark;
   pending_ += base::json_text(Json{{"namespace", ""},

@@ -26,9 +26,9 @@ struct MllogSamples {
 class MllogWriter {
  public:
   // run: the run's id, which the file is known by. started_utc: of the attempt. Of a file that is
-  // there, a torn last line and the end of an attempt that was aborted are taken back. Code::User
-  // for a file of another run or of something else; throws as FileSystem does where it cannot be
-  // written.
+  // there, a torn last line and the end of an attempt that was aborted are taken back; one that has
+  // lost its beginning stays as it is. Code::User for a file of another run or of something else;
+  // throws as FileSystem does where it cannot be written.
   MllogWriter(base::FileSystem& files, const base::Path& path, std::string run, double started_utc);
 
   // What the first lines say; before the start record comes.
@@ -40,7 +40,7 @@ class MllogWriter {
  private:
   struct Line;
 
-  void take_up(const std::string& text);
+  bool take_up(const std::string& text);
   void start(const contract::StartRecord& record, double utc);
   void step(const contract::StepRecord& record, double utc);
   void evaluation(const contract::EvalRecord& record, double utc);
@@ -63,7 +63,6 @@ class MllogWriter {
   std::unique_ptr<base::WritableFile> file_;  // null: over, or lost
   std::string pending_;
   bool has_start_ = false;             // the file has run_start
-  bool is_over_ = false;               // it has a run_stop with success: nothing comes after
   bool met_ = false;                   // the target, so far
   std::int64_t last_ms_ = 0;           // no line is earlier than the one before
   std::optional<std::int64_t> block_;  // samples at its begin; nothing: none is open

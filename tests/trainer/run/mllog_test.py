@@ -203,6 +203,32 @@ def a_killed_run_goes_on_in_its_log(folder, data):
     assert times == sorted(times)
 
 
+def a_log_that_lost_its_beginning_stops_no_run(folder, data):
+    """Blocks of the first lines did not reach the disk: with them the run's name is gone."""
+    run = Run(folder, "headless", data, steps=100000, stop=False)
+    process = run.begin()
+    process.kill()
+    process.wait()
+    lines = run.text().splitlines(True)
+    owner = next(i for i, line in enumerate(lines) if '"submission_benchmark"' in line)
+    start = next(i for i, line in enumerate(lines) if '"run_start"' in line)
+    zeros = "\0" * (sum(map(len, lines[:owner + 1])) - 20) + lines[owner][-20:]
+    # Nothing of the training was written: the log begins anew.
+    run.log.write_text(zeros + "".join(lines[owner + 1:start]) + lines[start][:30])
+    run.train("--deadline-seconds", "1", code=25)
+    begun = run.text()
+    assert values(begun, "submission_benchmark") == ["bert"] and "\0" not in begun
+    # Of what was, the time is not known: nothing is added that would count from now on.
+    damaged = zeros + "".join(begun.splitlines(True)[owner + 1:])
+    run.log.write_text(damaged)
+    told = run.train("--deadline-seconds", "1", code=25)
+    assert run.text() == damaged and told.count("has lost its beginning") == 1, told
+    # A log of somebody else names no run either.
+    foreign = "".join(lines).replace('"regatta-train"', '"train.py"').replace('"run":', '"of":')
+    run.log.write_text(foreign)
+    assert "is the log of another run" in run.train(code=20) and run.text() == foreign
+
+
 def a_stopped_run_is_aborted_until_it_goes_on(folder, data):
     run = Run(folder, "stopped", data, steps=400, stop=False)
     process = run.begin()
@@ -243,7 +269,9 @@ def the_run_file_may_ask_for_it(folder, data):
 
 def a_file_that_cannot_be_used_is_refused(folder, data):
     (folder / "notes.txt").write_text("notes\n")
-    cases = ((folder / "notes.txt", "is no log of MLPerf", "notes\n"), (folder / "plain.log", "is the log of run plain", None),
+    (folder / "torn.txt").write_text("notes")
+    cases = ((folder / "notes.txt", "is no log of MLPerf", "notes\n"), (folder / "torn.txt", "is no log of MLPerf", "notes"),
+             (folder / "plain.log", "is the log of run plain", None),
              (folder / "absent" / "x.log", "No such file", None))
     for path, why, stays in cases:
         run = Run(folder, "refused", data)
@@ -296,7 +324,8 @@ def of_several_ranks_one_writes(folder, data):
 
 
 CASES = [published_logs_are_judged_by_the_rules, a_run_is_logged_as_the_rules_ask, every_planted_fault_is_noticed,
-         a_killed_run_goes_on_in_its_log, a_stopped_run_is_aborted_until_it_goes_on, a_run_out_of_time_is_not_over,
+         a_killed_run_goes_on_in_its_log, a_log_that_lost_its_beginning_stops_no_run,
+         a_stopped_run_is_aborted_until_it_goes_on, a_run_out_of_time_is_not_over,
          a_run_without_success_is_aborted, the_run_file_may_ask_for_it, a_file_that_cannot_be_used_is_refused,
          a_run_of_the_same_name_is_another,
          a_full_disk_costs_the_log_and_not_the_run, of_several_ranks_one_writes]
