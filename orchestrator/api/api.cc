@@ -210,27 +210,38 @@ Response Api::nodes(const Call&) {
     const auto contact = controller_.contact("");
     if (contact && answer.nodes.trouble.empty()) answer.nodes.trouble = contact->trouble;
   } else {
-    answer.nodes.rows = {slurm::this_machine()};
     answer.nodes.taken_utc = answer.now_utc;
   }
+  slurm::NodeRow machine = nodes_ == nullptr ? slurm::this_machine() : slurm::NodeRow();
   store::Snapshot store = controller_.store().snapshot();
   answer.events = store.node_events();
   for (const auto& [run, launch] : store.open_launches()) {
     if (launch.over || launch.handle.empty()) continue;
     answer.run_by_token[launch.token] = run;
     if (nodes_ != nullptr || launch.handle == control::kByJournal) continue;
-    answer.nodes.jobs[launch.token] = answer.nodes.rows.front().name;
-    answer.nodes.rows.front().state = slurm::parse_node_state("MIXED");
+    answer.nodes.jobs[launch.token] = machine.name;
+    machine.state = slurm::parse_node_state("MIXED");
   }
+  if (nodes_ == nullptr) answer.nodes.rows = {std::move(machine)};
   return json_response(200, nodes_json(answer));
 }
 
+// Whoever waits for what happens to nodes wants Slurm to be asked for it.
+void Api::follow_nodes(const Call& call, double seconds) {
+  const std::string kinds = call.text("kind").value_or("node");
+  if (nodes_ != nullptr && kinds.find("node") != std::string::npos) {
+    nodes_->follow(clock_.monotonic_seconds(), seconds);
+  }
+}
+
 Response Api::events(const Call& call) {
+  follow_nodes(call, 0);
   store::Snapshot store = controller_.store().snapshot();
   return list_events(store, call);
 }
 
 Response Api::event_stream(const Call& call) {
+  follow_nodes(call, EventStreamLimits{}.longest_seconds);
   return stream_events(controller_.store(), clock_, call);
 }
 

@@ -98,6 +98,7 @@ class Api {
   [[nodiscard]] runs::Run find(const Call& call);
   [[nodiscard]] Response told(const Call& call, const runs::Run& run, Response response,
                               const char* kind);
+  void follow_nodes(const Call& call, double seconds);
   [[nodiscard]] Response show_reference(const std::string& name);
   [[nodiscard]] LogPlace logs_of(const Call& call);
   enum class Secrets { Hidden, Shown };

@@ -299,6 +299,7 @@ int serve(const ServeOptions& options, const Program& program) {
   settings.parallel = parallel_of(options, defaults, *scheduler);
   const bool on_slurm = runs::family_of(scheduler->name()) == "slurm";
   if (on_slurm) settings.defaults = filler(shared, environment);
+  if (on_slurm) settings.nodes = &nodes;
   control::Controller controller(files, base::system_clock(), store, *scheduler, settings);
   api = std::make_unique<api::Api>(
       controller, files, base::system_clock(),

@@ -62,6 +62,7 @@ Controller::Controller(base::FileSystem& files, base::Clock& clock, store::Store
       follower_(store),
       book_(store),
       nodes_(clock, store, scheduler),
+      node_watch_(store, options.nodes),
       side_(options.beside, [this] { wake(); }),
       launcher_(files, scheduler, [this] { wake(); }) {
   options_.runs_directory = std::filesystem::absolute(options_.runs_directory).lexically_normal();
@@ -509,6 +510,17 @@ void Controller::round(double until) {
   }
   start_next();
   adopt_some();
+  watch_nodes();
+}
+
+// A full disk must keep no run waiting.
+void Controller::watch_nodes() {
+  try {
+    node_watch_.look();
+    troubles_.settle("nodes");
+  } catch (const base::Error& error) {
+    troubles_.tell("nodes", error.what(), clock_.monotonic_seconds());
+  }
 }
 
 void Controller::start() {

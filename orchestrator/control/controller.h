@@ -22,6 +22,7 @@
 #include "orchestrator/control/launch_book.h"
 #include "orchestrator/control/launcher.h"
 #include "orchestrator/control/node_avoidance.h"
+#include "orchestrator/control/node_watch.h"
 #include "orchestrator/control/open_run.h"
 #include "orchestrator/control/preview.h"
 #include "orchestrator/control/reconcile.h"
@@ -61,6 +62,8 @@ struct ControllerOptions {
   std::optional<files::LeaseOptions> lease = files::LeaseOptions{};
   // Hexadecimal digits of so many random bytes, for ids and tokens: twice the same is harmful.
   std::function<std::string(int bytes)> random_hex = base::random_hex;
+  // Whose changes are told as events; null: nobody's.
+  const slurm::NodeTable* nodes = nullptr;
   // Called once, on the controller's thread, when the runs directory is no longer this
   // controller's: it does nothing more, and the program is to end.
   std::function<void(const std::string& why)> on_loss{};
@@ -254,6 +257,7 @@ class Controller {
   void look_for_new();
   void take_look(const files::Outcome<std::vector<std::string>>& names);
   void look_at_some();
+  void watch_nodes();
   struct Look;
   void take_one_look(const std::string& name, const files::Outcome<Look>& outcome);
   void consider(const std::string& name, const Look& look);
@@ -268,6 +272,7 @@ class Controller {
   Follower follower_;
   LaunchBook book_;
   NodeAvoidance nodes_;
+  NodeWatch node_watch_;
   files::Troubles troubles_;
 
   std::map<runs::RunNumber, OpenRun> open_;

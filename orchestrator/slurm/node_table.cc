@@ -90,7 +90,9 @@ void NodeTable::fill(Nodes nodes, double asked_utc) {
   std::sort(nodes.rows.begin(), nodes.rows.end(),
             [](const NodeRow& a, const NodeRow& b) { return a.name < b.name; });
   const std::scoped_lock lock(mutex_);
-  known_.rows = std::move(nodes.rows);
+  known_.rows = NodeRows(std::move(nodes.rows));
+  ++known_.answer;
+  known_.whole = nodes.damaged == 0;
   known_.taken_utc = asked_utc;
   known_.trouble = nodes.damaged == 0 ? ""
                                       : std::to_string(nodes.damaged) +
@@ -122,8 +124,13 @@ NodeSnapshot NodeTable::snapshot() const {
 
 void NodeTable::want(double now) {
   const std::scoped_lock lock(mutex_);
-  wanted_ = now;
+  wanted_ = std::max(wanted_.value_or(0), now);
   looked_ = true;
+}
+
+void NodeTable::follow(double now, double seconds) {
+  const std::scoped_lock lock(mutex_);
+  wanted_ = std::max(wanted_.value_or(0), now + seconds);
 }
 
 bool NodeTable::take_look() {

@@ -2,10 +2,15 @@
 // runs read it. Nobody who reads waits for Slurm.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file_system.h"
@@ -15,9 +20,29 @@
 
 namespace regatta::orchestrator::slurm {
 
+// Rows that do not change, shared by all who read them: a copy costs nothing.
+class NodeRows {
+ public:
+  NodeRows() : NodeRows(std::vector<NodeRow>()) {}
+  NodeRows(std::vector<NodeRow> rows)
+      : rows_(std::make_shared<const std::vector<NodeRow>>(std::move(rows))) {}
+  NodeRows(std::initializer_list<NodeRow> rows) : NodeRows(std::vector<NodeRow>(rows)) {}
+
+  [[nodiscard]] auto begin() const { return rows_->begin(); }
+  [[nodiscard]] auto end() const { return rows_->end(); }
+  [[nodiscard]] std::size_t size() const { return rows_->size(); }
+  [[nodiscard]] bool empty() const { return rows_->empty(); }
+  [[nodiscard]] const NodeRow& operator[](std::size_t i) const { return (*rows_)[i]; }
+
+ private:
+  std::shared_ptr<const std::vector<NodeRow>> rows_;
+};
+
 struct NodeSnapshot {
   std::optional<double> taken_utc;          // when Slurm was asked; absent: never yet
-  std::vector<NodeRow> rows;                // by name
+  NodeRows rows;                            // by name
+  std::uint64_t answer = 0;                 // grows with every answer; 0: none so far
+  bool whole = false;                       // it has every node that Slurm has
   std::map<std::string, std::string> jobs;  // nodes (a hostlist) by the token of what runs on them
   std::vector<Reservation> reservations;    // by start
   std::string trouble;                      // why the newest answer is missing or has gaps
@@ -38,6 +63,8 @@ class NodeTable {
   // open. Monotonic seconds.
   static constexpr double kWantedSeconds = 300;
   void want(double now);
+  // The same without haste, and for so many seconds more: somebody waits for what happens to them.
+  void follow(double now, double seconds);
   [[nodiscard]] bool is_wanted(double now) const;
   // Whether somebody has looked since this was last asked.
   [[nodiscard]] bool take_look();

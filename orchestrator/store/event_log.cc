@@ -71,6 +71,13 @@ const std::vector<EventKind>& event_kinds() {
       {"checkpoint.collected", "somebody had checkpoints removed"},
       {"plan.tried", "an attempt tried cuts of its gradient, and chose one"},
       {"node.blamed", "a failure was laid on a node"},
+      {"node.down", "Slurm gave up a node"},
+      {"node.not_responding", "a node does not answer Slurm"},
+      {"node.drained", "somebody, or Slurm, drained a node, or gave another reason"},
+      {"node.resumed", "a node may be used again"},
+      {"node.appeared", "Slurm has a new node"},
+      {"node.disappeared", "Slurm has a node no more"},
+      {"node.flapping", "a node changed so often that nothing more is told of it for a while"},
       {"reference.added", "somebody imported a reference curve"},
       {"reference.removed", "somebody removed one"},
       {"controller.started", "the controller started"},
@@ -241,6 +248,13 @@ void EventLog::note_blame(const slurm::NodeEvent& blame) {
   if (!blame.words.empty()) event.words += ": " + blame.words;
   event.run = blame.run;
   event.node = blame.node;
+  note(std::move(event));
+}
+
+void EventLog::note_change(const slurm::NodeChange& change, double utc) {
+  Event event = of("", utc, change.words);
+  event.kind = change.kind;
+  event.node = change.node;
   note(std::move(event));
 }
 

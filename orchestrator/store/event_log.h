@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "orchestrator/runs/run.h"
+#include "orchestrator/slurm/node_changes.h"
 #include "orchestrator/slurm/node_suspicion.h"
 #include "orchestrator/store/database.h"
 #include "orchestrator/store/events.h"
@@ -30,6 +31,7 @@ class EventLog {
   void note_record(const runs::Run& run, const runs::Attempt& attempt,
                    const trainer::contract::JournalRecord& record);
   void note_blame(const slurm::NodeEvent& blame);
+  void note_change(const slurm::NodeChange& change, double utc);
   // What somebody asked of a run.
   void note_wish(runs::RunNumber run, const char* kind, const std::string& by,
                  const std::string& words = {});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "orchestrator/runs/fields.h"
+#include "orchestrator/slurm/node_changes.h"
 #include "orchestrator/slurm/node_suspicion.h"
 #include "orchestrator/store/events.h"
 #include "orchestrator/store/store_reads.h"
@@ -95,6 +96,19 @@ void fields(Archive& archive, R& r) {
   archive(runs::served("node").or_null(), r.node);
   archive(runs::served("actor", "by").or_null(), r.by);
   archive(runs::served("words").or_null(), r.words);
+}
+
+template <typename Archive, runs::RecordOf<slurm::NodeStanding> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::kept("node"), r.node);
+  archive(runs::kept("present"), r.present);
+  archive(runs::kept("down"), r.down);
+  archive(runs::kept("silent"), r.silent);
+  archive(runs::kept("drained"), r.drained);
+  archive(runs::kept("reason"), r.reason);
+  archive(runs::kept("since_utc"), r.since_utc);
+  archive(runs::kept("counted_utc"), r.counted_utc);
+  archive(runs::kept("changes"), r.changes);
 }
 
 template <typename Archive, runs::RecordOf<slurm::NodeEvent> R>

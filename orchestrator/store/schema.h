@@ -345,14 +345,29 @@ CREATE TABLE run_resolutions (
 );
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1,       kVersion2,
-                                     kVersion3,       kVersion4,
-                                     kVersion5,       kVersion6,
-                                     kVersion7,       kVersion8,
-                                     kVersion9,       kVersion10,
-                                     kEventTable,     kLabelTables,
-                                     kReferenceTable, kRelativeDirectories,
-                                     kStepBlockTables};
+// What was told of each node last (slurm/node_changes.h).
+constexpr const char* kNodeStandings = R"sql(
+CREATE TABLE node_standings (
+  node TEXT PRIMARY KEY,
+  present INTEGER NOT NULL,
+  down INTEGER NOT NULL,
+  silent INTEGER NOT NULL,
+  drained INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  since_utc REAL NOT NULL,
+  counted_utc REAL NOT NULL,
+  changes INTEGER NOT NULL
+) WITHOUT ROWID;
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1,        kVersion2,
+                                     kVersion3,        kVersion4,
+                                     kVersion5,        kVersion6,
+                                     kVersion7,        kVersion8,
+                                     kVersion9,        kVersion10,
+                                     kEventTable,      kLabelTables,
+                                     kReferenceTable,  kRelativeDirectories,
+                                     kStepBlockTables, kNodeStandings};
 constexpr int kStepBlocksVersion = 15;
 constexpr int kLabelTablesVersion = 12;
 constexpr int kSchemaVersion = static_cast<int>(std::size(kVersions));

@@ -419,6 +419,21 @@ void Store::judge(const std::optional<runs::AttemptNumber>& attempt,
   transaction.commit();
 }
 
+void Store::put_node_news(const slurm::NodeNews& news, double utc) {
+  const auto lock = lock_writes();
+  static const std::string sql =
+      insertion("INSERT OR REPLACE INTO node_standings", {}, columns_of<slurm::NodeStanding>());
+  Transaction transaction(*writer_);
+  for (const slurm::NodeStanding& standing : news.changed) {
+    write_row(*writer_, sql, RowBinder::Which::All, standing);
+  }
+  for (const std::string& node : news.forgotten) {
+    writer_->prepare("DELETE FROM node_standings WHERE node = ?1").bind(node).run();
+  }
+  for (const slurm::NodeChange& change : news.told) events_->note_change(change, utc);
+  transaction.commit();
+}
+
 void Store::write_attempt(const runs::Run& run, const runs::Attempt& attempt) {
   events_->note_end(run, attempt);
   static const std::string sql = change("attempts", "row", columns_of<runs::Attempt>());

@@ -17,6 +17,7 @@
 #include "orchestrator/files/disk_reserve.h"
 #include "orchestrator/runs/labels.h"
 #include "orchestrator/runs/run.h"
+#include "orchestrator/slurm/node_changes.h"
 #include "orchestrator/store/database.h"
 #include "orchestrator/store/event_log.h"
 #include "orchestrator/store/integrity.h"
@@ -108,6 +109,8 @@ class Store : public StoreReads {
   // nothing; without one the events alone are kept.
   void judge(const std::optional<runs::AttemptNumber>& attempt,
              const std::vector<slurm::NodeEvent>& events);
+  // What has happened to nodes, and what is known of them from here on, all or nothing.
+  void put_node_news(const slurm::NodeNews& news, double utc);
   // Writes the records of one read, and the attempt and the run as they are after them, all or
   // nothing. Records that the store already has are ignored.
   void append(const runs::Run& run, const runs::Attempt& attempt,

@@ -201,6 +201,20 @@ std::vector<runs::Attempt> StoreReads::attempts(runs::RunNumber run) {
   return read_rows<runs::Attempt>(ask);
 }
 
+slurm::NodeStandings StoreReads::node_standings() {
+  static const std::string sql = "SELECT " +
+                                 selection(columns_of<slurm::NodeStanding>(), "node_standings") +
+                                 " FROM node_standings ORDER BY node";
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(sql);
+  slurm::NodeStandings standings;
+  for (slurm::NodeStanding& each : read_rows<slurm::NodeStanding>(ask)) {
+    const std::string name = each.node;
+    standings.emplace_hint(standings.end(), name, std::move(each));
+  }
+  return standings;
+}
+
 std::vector<slurm::NodeEvent> StoreReads::node_events() {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(kNodeEvents);

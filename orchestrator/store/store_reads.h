@@ -10,6 +10,7 @@
 
 #include "orchestrator/runs/reference.h"
 #include "orchestrator/runs/run.h"
+#include "orchestrator/slurm/node_changes.h"
 #include "orchestrator/slurm/node_suspicion.h"
 #include "orchestrator/store/events.h"
 #include "orchestrator/store/reader_pool.h"
@@ -193,6 +194,8 @@ class StoreReads {
   [[nodiscard]] std::vector<runs::Attempt> attempts(runs::RunNumber run);
   // The newest, oldest first.
   [[nodiscard]] std::vector<slurm::NodeEvent> node_events();
+  // What was told of every node last.
+  [[nodiscard]] slurm::NodeStandings node_standings();
 
   // Events: those after a number, oldest first; or the newest of those before one (nothing: of
   // all).

@@ -111,6 +111,33 @@ def a_drained_node_says_why(cluster, controller):
     cluster.output("scontrol", "update", "nodename=node03", "state=resume")
 
 
+def events_of(controller, node):
+    """Kinds and words of what `regatta events` tells of a node, oldest first."""
+    done = controller.call("events", "--kind", "node", "--node", node, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return [(event["kind"], event["words"] or "") for event in json.loads(done.stdout)["events"]]
+
+
+def what_happens_to_a_node_is_an_event(cluster, controller):
+    """Drained with its reason and who, drained otherwise while no controller ran, and resumed; each told once."""
+    assert nodes(controller)["node04"]["usable"]
+    cluster.output("scontrol", "update", "nodename=node04", "state=drain", "reason=xid 79, card 3")
+    who = cluster.output("scontrol", "show", "node", "node04").split("Reason=")[1].split("\n")[0]
+    told = wait("the drain is told", lambda: events_of(controller, "node04"), every=1)
+    assert told == [("node.drained", who)] and who.startswith("xid 79, card 3 ["), (told, who)
+    line = controller.call("events", "--node", "node04").stdout
+    assert "node.drained" in line and "on node04" in line and "xid 79, card 3" in line, line
+    controller.kill()
+    cluster.output("scontrol", "update", "nodename=node04", "state=drain", "reason=new card")
+    controller.start()
+    told = wait("the other reason is told", lambda: len(found := events_of(controller, "node04")) > 1 and found, every=1)
+    assert len(told) == 2 and told[1][0] == "node.drained" and told[1][1].startswith("new card ["), told
+    cluster.output("scontrol", "update", "nodename=node04", "state=resume")
+    ask_anew(controller)
+    told = wait("that it is back is told", lambda: len(found := events_of(controller, "node04")) > 2 and found, every=1)
+    assert len(told) == 3 and told[2][0] == "node.resumed" and told[2][1].endswith(" drained"), told
+
+
 def a_lost_node_says_what_to_do(cluster, controller):
     cluster.kill("node02")
     wait_state(cluster, "node02", "DOWN")
@@ -289,7 +316,7 @@ def an_allocation_is_probed_in_one_step(cluster, controller):
 
 
 CASES = [all_are_usable, an_allocation_is_probed_in_one_step, a_run_is_shown_on_its_nodes, a_drained_node_says_why,
-         a_lost_node_says_what_to_do, a_coming_reservation_is_shown, a_silent_slurm_leaves_what_was_known]
+         what_happens_to_a_node_is_an_event, a_lost_node_says_what_to_do, a_coming_reservation_is_shown, a_silent_slurm_leaves_what_was_known]
 # They wait more than they work: each on a cluster of its own, beside the others.
 SILENCES = [a_silent_slurm_is_told_and_heard_again_at_once, a_silent_munge_is_told]
 UNSEEN = [nobody_looks_and_all_is_heard_at_once]

@@ -124,11 +124,13 @@ api::NodesAnswer six_nodes() {
   answer.scheduler = "slurm_cli";
   answer.now_utc = kNow;
   answer.nodes.taken_utc = kNow - 12;
-  answer.nodes.rows = {node("node01", "IDLE"),       node("node02", "IDLE"),
-                       node("node03", "ALLOCATED"),  node("node04", "ALLOCATED"),
-                       node("node05", "IDLE+DRAIN"), node("node06", "DOWN+NOT_RESPONDING")};
-  answer.nodes.rows[4].reason = "bad \x1b[31m\xff\n<script> x";
-  answer.nodes.rows[5].reason = "Not responding [slurm@2026-11-21T12:00:00]";
+  std::vector<slurm::NodeRow> rows = {
+      node("node01", "IDLE"),       node("node02", "IDLE"),
+      node("node03", "ALLOCATED"),  node("node04", "ALLOCATED"),
+      node("node05", "IDLE+DRAIN"), node("node06", "DOWN+NOT_RESPONDING")};
+  rows[4].reason = "bad \x1b[31m\xff\n<script> x";
+  rows[5].reason = "Not responding [slurm@2026-11-21T12:00:00]";
+  answer.nodes.rows = rows;
   answer.nodes.jobs = {
       {"t1", "node[03-04]"}, {"t2", "node04"}, {"t3", "node[3-"}, {"old", "node01"}};
   answer.run_by_token = {{"t1", "demo-4f2a91"}, {"t2", "other-1"}, {"t3", "odd-1"}};
@@ -224,13 +226,14 @@ TEST(NodeTable, DeadNodes) {
 
 TEST(NodeTable, SaysWhatNoNodeHas) {
   slurm::NodeSnapshot nodes;
-  nodes.rows = {node("a", "IDLE", {"main"}), node("b", "DOWN", {"main"}),
-                node("c", "IDLE", {"big"})};
-  for (slurm::NodeRow& row : nodes.rows) {
+  std::vector<slurm::NodeRow> rows = {node("a", "IDLE", {"main"}), node("b", "DOWN", {"main"}),
+                                      node("c", "IDLE", {"big"})};
+  for (slurm::NodeRow& row : rows) {
     row.cpus = row.name == "c" ? 64 : 16;
     row.memory_bytes = 64e9;
     row.gpus = slurm::Gpus{row.name == "c" ? 8 : 4, {}};
   }
+  nodes.rows = rows;
   const auto told = [&](const auto& change) {
     trainer::contract::SlurmResources wanted = in_partition("main");
     wanted.ranks_per_node = 4;
@@ -255,7 +258,7 @@ TEST(NodeTable, SaysWhatNoNodeHas) {
   EXPECT_THAT(told([](R* r) { r->cpus_per_rank = 5; }), HasSubstr("20 CPUs a node"));
   EXPECT_THAT(told([](R* r) { r->memory_per_node_mib = 70000; }), HasSubstr("of memory a node"));
   EXPECT_THAT(told([](R* r) { r->options = {"--nice", "--tmp=1T"}; }), HasSubstr("--tmp=1T"));
-  nodes.rows.clear();
+  nodes.rows = {};
   EXPECT_EQ(told([](R* r) { r->gpus_per_rank = 99; }), "") << "nothing is known";
 }
 
@@ -342,8 +345,9 @@ TEST(NodesText, GroupsEqualNodesAndNamesProblems) {
 
 TEST(NodesText, OneKindOfNodeNeedsNoTotal) {
   api::NodesAnswer answer = six_nodes();
-  answer.nodes.rows.resize(2);
-  answer.nodes.rows[1].memory_free_bytes = std::nullopt;
+  slurm::NodeRow second = answer.nodes.rows[1];
+  second.memory_free_bytes = std::nullopt;
+  answer.nodes.rows = {answer.nodes.rows[0], second};
   answer.events.clear();
   answer.nodes.jobs.clear();
   EXPECT_EQ(cli::nodes_text(received(answer), {}),
@@ -353,13 +357,13 @@ TEST(NodesText, OneKindOfNodeNeedsNoTotal) {
 
 TEST(NodesText, WhatIsNotKnownIsNotMadeUp) {
   api::NodesAnswer answer = six_nodes();
-  answer.nodes.rows.resize(1);
-  slurm::NodeRow& row = answer.nodes.rows[0];
+  slurm::NodeRow row = answer.nodes.rows[0];
   row.gpus = std::nullopt;
   row.gpus_allocated = std::nullopt;
   row.cpus_allocated = std::nullopt;
   row.memory_bytes = std::nullopt;
   row.partitions = {};
+  answer.nodes.rows = {row};
   EXPECT_EQ(cli::nodes_text(received(answer), {}),
             "STATE  COUNT  GPUS FREE  CPUS FREE  MEMORY FREE  PARTITIONS  NODES\n"
             "idle   1      -          ?/32       -                        node01\n");
@@ -401,10 +405,12 @@ TEST(NodesText, OnlyTheNodesThatAreAskedFor) {
 TEST(NodesText, ManyProblemsAreCounted) {
   api::NodesAnswer answer;
   answer.nodes.taken_utc = kNow;
+  std::vector<slurm::NodeRow> rows;
   for (int i = 100; i < 400; ++i) {
-    answer.nodes.rows.push_back(node("n" + std::to_string(i), "IDLE+DRAIN"));
-    answer.nodes.rows.back().reason = std::string(159, 'x') + "\xE2\x98\x83" + "hidden";
+    rows.push_back(node("n" + std::to_string(i), "IDLE+DRAIN"));
+    rows.back().reason = std::string(159, 'x') + "\xE2\x98\x83" + "hidden";
   }
+  answer.nodes.rows = rows;
   const std::string text = cli::nodes_text(received(answer), {});
   EXPECT_THAT(text, HasSubstr("n[100-399]"));
   EXPECT_THAT(text, HasSubstr("n139 "));

@@ -45,7 +45,7 @@ Known in_the_table(const std::string& text) {
   const slurm::NodeSnapshot nodes = table.snapshot();
   EXPECT_EQ(nodes.trouble, "");
   EXPECT_EQ(nodes.rows.size(), 1u);
-  const slurm::NodeRow& node = nodes.rows.at(0);
+  const slurm::NodeRow& node = nodes.rows[0];
   Known known;
   known.state = node.state.raw;
   if (node.cpus) known.cpus = std::to_string(*node.cpus);

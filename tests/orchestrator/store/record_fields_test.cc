@@ -155,6 +155,7 @@ TEST_P(Kinds, OfRowsHaveEveryMember) {
   expect_in_table<store::EvaluationRow>(database, "evaluations", {"run", "sequence"});
   expect_in_table<store::CheckpointRow>(database, "checkpoints", {"run", "sequence"});
   expect_in_table<slurm::NodeEvent>(database, "node_events", {});
+  expect_in_table<slurm::NodeStanding>(database, "node_standings", {});
   database.execute(
       "CREATE TABLE noted AS SELECT utc, message, 1 AS run, 2 AS sequence FROM "
       "warnings");
@@ -331,6 +332,7 @@ TEST(RecordFields, AndColumnsOfTheSchemaAreTheSame) {
   expect_same("reference_curves", names(columns_of<runs::ReferenceCurve>()), {});
   expect_same("timelines", names(columns_of<store::Timeline>()), {"attempt"});
   expect_same("node_events", names(columns_of<slurm::NodeEvent>()), {"row"});
+  expect_same("node_standings", names(columns_of<slurm::NodeStanding>()), {});
 }
 
 }  // namespace

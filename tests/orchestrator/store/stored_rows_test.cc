@@ -131,6 +131,7 @@ void write_everything(const base::Path& directory) {
     attempt.row = store.add_attempt(run.number, 5, "0123456789abcdef");
     store.append(run, attempt, distinct_journal());
     store.judge(attempt.row, {distinct<slurm::NodeEvent>(kind)});
+    store.put_node_news({{}, {distinct<slurm::NodeStanding>(kind)}, {}}, 1);
   }
   (void)store.add_run(new_run("fresh"));
 }
@@ -140,7 +141,7 @@ TEST(StoredRows, AreTheSameAsBefore) {
   write_everything(folder.path());
   Json rows;
   for (const char* table : {"runs", "launches", "attempts", "steps", "evaluations", "checkpoints",
-                            "warnings", "timelines", "node_events"}) {
+                            "warnings", "timelines", "node_events", "node_standings"}) {
     rows[table] = rows_of(folder.path() / "store.sqlite", table);
   }
   // What is not known of the slowest rank is told by its first column alone.
