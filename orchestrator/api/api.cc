@@ -200,7 +200,9 @@ Response Api::checkpoints(const Call& call) {
   return json_response(200, checkpoint_api_.list(*run, std::move(rows)));
 }
 
-Response Api::nodes(const Call&) {
+Response Api::nodes(const Call& call) {
+  const auto query = parse_node_query(call);
+  if (const auto* refused = std::get_if<Response>(&query)) return *refused;
   NodesAnswer answer;
   answer.scheduler = controller_.scheduler_name();
   answer.now_utc = clock_.utc_seconds();
@@ -215,7 +217,9 @@ Response Api::nodes(const Call&) {
   slurm::NodeRow machine = nodes_ == nullptr ? slurm::this_machine() : slurm::NodeRow();
   store::Snapshot store = controller_.store().snapshot();
   answer.events = store.node_events();
-  for (const auto& [run, launch] : store.open_launches()) {
+  const bool any_jobs = nodes_ == nullptr || !answer.nodes.jobs.empty();
+  for (const auto& [run, launch] :
+       any_jobs ? store.open_launches() : std::vector<store::OpenLaunch>()) {
     if (launch.over || launch.handle.empty()) continue;
     answer.run_by_token[launch.token] = run;
     if (nodes_ != nullptr || launch.handle == control::kByJournal) continue;
@@ -223,7 +227,7 @@ Response Api::nodes(const Call&) {
     machine.state = slurm::parse_node_state("MIXED");
   }
   if (nodes_ == nullptr) answer.nodes.rows = {std::move(machine)};
-  return json_response(200, nodes_json(answer));
+  return list_nodes(answer, std::get<NodeQuery>(query));
 }
 
 // Whoever waits for what happens to nodes wants Slurm to be asked for it.

@@ -1,12 +1,17 @@
-// The answer of GET /nodes: what the scheduler knows of nodes, joined with the runs on them and
-// with what is held against them.
+// GET /nodes: what the scheduler knows of nodes, joined with the runs on them and with what is held
+// against them, filtered, a page at a time (docs/api.md).
 #pragma once
 
+#include <limits>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "orchestrator/api/routes.h"
 #include "orchestrator/slurm/node_suspicion.h"
 #include "orchestrator/slurm/node_table.h"
 
@@ -19,6 +24,32 @@ struct NodesAnswer {
   std::vector<slurm::NodeEvent> events;             // of all nodes
   double now_utc = 0;
 };
-[[nodiscard]] nlohmann::ordered_json nodes_json(const NodesAnswer& answer);
+
+// Which nodes, and how much of each; all of all where it does not say.
+struct NodeQuery {
+  std::vector<std::string> states;  // one of these words; empty: any
+  std::optional<bool> usable;
+  std::string name_prefix, partition, text;  // empty: any. text: lower case, in name or reason
+  std::optional<std::set<std::string>> names;
+  std::string after;  // only names after this one
+  std::size_t limit = std::numeric_limits<std::size_t>::max();
+  bool full = true;
+};
+// The words that `state` takes, with blanks between them.
+inline constexpr const char* kNodeStates =
+    "idle mixed allocated completing reserved draining drained down error failing invalid "
+    "maintenance not_responding rebooting blocked powering_up powering_down powered_down future "
+    "unknown";
+// Of a route's parameters, or 400.
+[[nodiscard]] std::variant<NodeQuery, Response> parse_node_query(const Call& call);
+
+// It costs a look at every node, and what the page itself has.
+[[nodiscard]] nlohmann::ordered_json nodes_json(const NodesAnswer& answer,
+                                                const NodeQuery& query = {});
+// The same, with an ETag that is another one only when something but the age of the answer is.
+[[nodiscard]] Response list_nodes(const NodesAnswer& answer, const NodeQuery& query);
+
+// What a page has of a node unless all is asked for; `row`: nodes_json()'s.
+[[nodiscard]] nlohmann::ordered_json slim_node(const nlohmann::ordered_json& row);
 
 }  // namespace regatta::orchestrator::api

@@ -1,6 +1,7 @@
 // The one table of the addresses below /api/v1 that the API serves. (/tickets and /session are
 // Access's: who may ask is decided before there is an API.)
 #include "orchestrator/api/api.h"
+#include "orchestrator/api/node_json.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -55,6 +56,20 @@ constexpr Parameter kHistoryQuery[] = {
     {"since", Kind::Integer, "the `cursor` of an answer: only what came after it", "0", "", 0,
      kMostCursor},
     {"limit", Kind::Integer, "at most so many rows", "1000", "", 1, 10000},
+};
+constexpr Parameter kNodesQuery[] = {
+    {"state", Kind::Words, "only nodes in one of these states; drained: those that are down, too",
+     "", kNodeStates},
+    {"usable", Kind::Flag, "only nodes that may be given work, or only those that may not"},
+    {"name", Kind::Text, "only nodes whose name begins so"},
+    {"nodes", Kind::Text, "only these nodes, such as `node[01-04]`"},
+    {"partition", Kind::Text, "only nodes of this partition"},
+    {"text", Kind::Text, "only nodes with this in their name or reason; ASCII letters of any case"},
+    {"limit", Kind::Integer, "at most so many nodes", "100", "", 1, 1000},
+    {"after", Kind::Text, "the `next` of an answer: the nodes after its last"},
+    {"full", Kind::Flag,
+     "of each also Slurm's words for its state, what to do, its features, and why it is suspected",
+     "false"},
 };
 constexpr Parameter kEventKind = {
     "kind", Kind::Text,
@@ -209,7 +224,8 @@ std::vector<Route> Api::controller_routes() {
       {"GET", "health", "what works and what does not", &Api::health, kHealthAnswers},
       {"GET", "openapi.json", "this document", &Api::document, kDocumentAnswers},
       {"GET", "run_file_schema", "what a run file may say", &Api::run_file_schema, kSchemaAnswers},
-      {"GET", "nodes", "the machines, and the runs on them", &Api::nodes, kNodesAnswers},
+      {"GET", "nodes", "the machines, and the runs on them", &Api::nodes, kNodesAnswers,
+       kNodesQuery},
       {"GET", "references", "reference curves, by name", &Api::references, kReferencesAnswers,
        kReferencesQuery},
       {"POST", "references", "keeps a reference curve", &Api::add_reference, kNewReferenceAnswers,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "orchestrator/api/node_json.h"
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/control/run_logs.h"
 #include "orchestrator/runs/record_fields.h"
@@ -500,17 +501,25 @@ void add_controller(Json* all) {
                             {"runs", list_of(text())},
                             {"suspicion", number()},
                             {"suspicion_why", text()}});
-  json["Nodes"] = object({{"scheduler", text()},
-                          {"taken_at", or_null(moment())},
-                          {"age_seconds", or_null(number())},
-                          {"trouble", or_null(text())},
-                          {"reservations", list_of(object({{"name", text()},
-                                                           {"starts_at", moment()},
-                                                           {"ends_at", moment()},
-                                                           {"seconds", number()},
-                                                           {"nodes", text()},
-                                                           {"maintenance", flag()}}))},
-                          {"nodes", list_of(node)}});
+  json["Node"] = node;
+  json["SlimNode"] = object({});
+  for (const auto& [key, schema] : slim_node(node["properties"]).items()) {
+    add(&json["SlimNode"], key, schema);
+  }
+  json["Nodes"] =
+      object({{"scheduler", text()},
+              {"taken_at", or_null(moment())},
+              {"age_seconds", or_null(number())},
+              {"trouble", or_null(text())},
+              {"reservations", list_of(object({{"name", text()},
+                                               {"starts_at", moment()},
+                                               {"ends_at", moment()},
+                                               {"seconds", number()},
+                                               {"nodes", text()},
+                                               {"maintenance", flag()}}))},
+              {"total", integer()},
+              {"next", or_null(text())},
+              {"nodes", list_of({{"anyOf", {reference("SlimNode"), reference("Node")}}})}});
 }
 
 }  // namespace

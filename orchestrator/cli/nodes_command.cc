@@ -1,12 +1,11 @@
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/node_pages.h"
 #include "orchestrator/cli/nodes_text.h"
 #include "orchestrator/text/terminal.h"
 
@@ -14,26 +13,6 @@ namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double kFreshSeconds = 60;
-// The controller asks Slurm when somebody looks, 10 s after its last question at the latest.
-constexpr auto kLongestWait = std::chrono::seconds(15);
-constexpr auto kPause = std::chrono::milliseconds(500);
-
-bool is_fresh(const Json& answer) {
-  const auto age = answer.find("age_seconds");
-  return age != answer.end() && age->is_number() && age->get<double>() <= kFreshSeconds;
-}
-
-// The answer, waiting a little for one that is not old; an old one is better than none.
-Json fetch(const Client& client) {
-  const auto deadline = std::chrono::steady_clock::now() + kLongestWait;
-  for (;;) {
-    Json answer = client.get("/nodes");
-    if (is_fresh(answer) || std::chrono::steady_clock::now() >= deadline) return answer;
-    std::this_thread::sleep_for(kPause);
-  }
-}
 
 // This machine is looked at whenever somebody asks.
 std::string age_text(const Json& answer) {
@@ -65,29 +44,53 @@ class Nodes : public Command {
       : Command({"nodes",
                  Group::Machines,
                  "show the machines: what is free, what is wrong, what to do",
-                 {"nodes", "nodes node[01-04]"}}),
+                 {"nodes", "nodes node[01-04]", "nodes --state drained,down --partition main"}}),
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
     options.add("nodes", &names_, "only these, such as node[01-04]").type = "NAME";
+    options.add("--state", &state_, "only in one of these states, such as drained,down").type =
+        "STATES";
+    options.add("--name", &name_, "only those whose name begins so");
+    options.add("--partition", &partition_, "only those of this partition");
+    options.add("--text", &text_, "only those with this in their name or reason");
     add_client_options(options, &client_);
   }
 
   int run() override {
-    const Json answer = fetch(client_.connect());
+    const NodeFilters filters = this->filters();
+    const Json answer = fetch_nodes(client_.connect(), filters);
     const bool known = answer.contains("taken_at") && !answer["taken_at"].is_null();
+    // Without a filter all are there, and a name that is none is told.
+    const std::vector<std::string> names = filters.empty() ? names_ : std::vector<std::string>();
     if (client_.format == Format::Json) {
-      print_json(known ? only_nodes(answer, names_) : answer);
+      print_json(known ? only_nodes(answer, names) : answer);
     } else {
-      if (known) std::cout << nodes_text(answer, names_) << age_text(answer) << std::flush;
+      const std::string text = known ? nodes_text(answer, names) : "";
+      if (known) std::cout << (text.empty() ? "no node is like that\n" : text) << age_text(answer);
+      std::cout << std::flush;
       print_trouble(answer);
     }
     return known ? 0 : base::meaning(base::Code::Retry).exit_code;
   }
 
  private:
+  [[nodiscard]] NodeFilters filters() const {
+    NodeFilters filters;
+    const auto add = [&filters](const char* name, const std::string& value) {
+      if (!value.empty()) filters.emplace_back(name, value);
+    };
+    add("state", state_);
+    add("name", name_);
+    add("partition", partition_);
+    add("text", text_);
+    if (!filters.empty()) add("nodes", base::join(names_, ","));
+    return filters;
+  }
+
   ClientOptions client_;
   std::vector<std::string> names_;  // hostlists; empty: all
+  std::string state_, name_, partition_, text_;
 };
 
 }  // namespace

@@ -30,6 +30,7 @@
 #include "base/unique_fd.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/node_pages.h"
 #include "orchestrator/cli/sbatch_freeze.h"
 #include "orchestrator/sbatch/sbatch_additions.h"
 #include "orchestrator/sbatch/sbatch_lints.h"
@@ -47,8 +48,7 @@ using Timer = std::chrono::steady_clock;
 constexpr std::uint64_t kMostScriptBytes = std::uint64_t{64} << 20U;  // slurmctld takes 4 MB
 constexpr double kControllerSeconds = 2;  // that a submission waits for a controller's answer
 // And for a controller that nobody has asked for a while, which must ask Slurm first.
-constexpr double kNodesSeconds = 12;
-constexpr double kFreshSeconds = 300;          // the age of answers about nodes that still count
+constexpr Patience kNodesPatience = {300, 12};
 constexpr std::uint64_t kWrapperBytes = 4096;  // of an sbatch in PATH, to see what it calls
 constexpr double kTestSeconds = 20;            // that `sbatch --test-only` may take
 constexpr double kSiteSeconds = 3;             // that a question about the site may take
@@ -153,25 +153,13 @@ std::string find_sbatch(const site::ProgramEnvironment& environment) {
                     "there is no sbatch in PATH; call this where Slurm's commands are installed");
 }
 
-// GET /nodes, which makes the controller ask Slurm; what it knew long ago names nobody's faults.
-Json ask_for_nodes(const ControllerAddress& address) {
-  const Client client(address, kControllerSeconds);
-  const auto deadline = Timer::now() + std::chrono::duration<double>(kNodesSeconds);
-  for (;;) {
-    Json answer = client.get("/nodes");
-    const bool fresh = answer.at("age_seconds").is_number() &&
-                       answer.at("age_seconds").get<double>() < kFreshSeconds;
-    if (fresh || Timer::now() > deadline) return answer;
-    std::this_thread::sleep_for(kPause);
-  }
-}
-
 // What the controller knows of nodes; nothing where none is named, since sbatch needs none.
 std::vector<sbatch::KnownNode> known_nodes(const site::ProgramEnvironment& environment) {
   std::vector<sbatch::KnownNode> nodes;
   if (!environment.server || environment.server->empty()) return nodes;
   try {
-    const Json answer = ask_for_nodes(controller_address(environment));
+    const Json answer = fetch_nodes(Client(controller_address(environment), kControllerSeconds), {},
+                                    kNodesPatience);
     if (answer.at("scheduler") == "local") return nodes;
     for (const Json& node : answer.at("nodes")) {
       nodes.push_back({node.at("name"), node.at("usable"), node.at("suspicion"),

@@ -5,7 +5,7 @@
 namespace regatta::orchestrator::slurm {
 namespace {
 
-std::string word_of(NodeBase base) {
+const char* base_word(NodeBase base) {
   switch (base) {
     case NodeBase::Idle:
       return "idle";
@@ -48,29 +48,44 @@ constexpr FlagRow kFlags[] = {
     {NodeFlag::Completing, "completing", ""},
 };
 
+const FlagRow* flag_of(const NodeState& state) {
+  for (const FlagRow& row : kFlags) {
+    if (state.has(row.flag)) return &row;
+  }
+  return nullptr;
+}
+
+bool is_dead(const NodeState& state) {
+  return state.base == NodeBase::Down || state.base == NodeBase::Error;
+}
+
 }  // namespace
+
+std::string word_of(const NodeState& state) {
+  const bool drains = state.has(NodeFlag::Drain);
+  if (is_dead(state)) return std::string(base_word(state.base)) + (drains ? ", drained" : "");
+  if (drains) return state.base == NodeBase::Idle ? "drained" : "draining";
+  const FlagRow* const flag = flag_of(state);
+  return flag != nullptr ? flag->word : base_word(state.base);
+}
 
 NodeCondition condition_of(const NodeRow& node) {
   const NodeState& state = node.state;
+  const std::string word = word_of(state);
   const std::string resume =
       "'scontrol update nodename=" + base::printable(node.name) + " state=resume'";
-  const bool drains = state.has(NodeFlag::Drain);
-  if (state.base == NodeBase::Down || state.base == NodeBase::Error) {
-    const std::string word = word_of(state.base) + (drains ? ", drained" : "");
-    if (state.has(NodeFlag::NotResponding)) {
-      return {word, "see that the machine is on and slurmd runs there; if it stays so, " + resume};
-    }
-    return {word, "once it is well, " + resume};
+  if (is_dead(state) && state.has(NodeFlag::NotResponding)) {
+    return {word, "see that the machine is on and slurmd runs there; if it stays so, " + resume};
   }
-  if (drains && state.base == NodeBase::Idle) return {"drained", "once it is well, " + resume};
-  if (drains) return {"draining", "its jobs end as they are; once it is well, " + resume};
-  for (const FlagRow& row : kFlags) {
-    if (state.has(row.flag)) return {row.word, row.action};
+  if (is_dead(state) || word == "drained") return {word, "once it is well, " + resume};
+  if (state.has(NodeFlag::Drain)) {
+    return {word, "its jobs end as they are; once it is well, " + resume};
   }
+  if (const FlagRow* const flag = flag_of(state)) return {word, flag->action};
   if (state.base == NodeBase::Unknown) {
-    return {"unknown", "'scontrol show node " + base::printable(node.name) + "' says more"};
+    return {word, "'scontrol show node " + base::printable(node.name) + "' says more"};
   }
-  return {word_of(state.base), ""};
+  return {word, ""};
 }
 
 }  // namespace regatta::orchestrator::slurm

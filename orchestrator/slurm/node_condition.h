@@ -13,5 +13,7 @@ struct NodeCondition {
   std::string action;  // what somebody should do; empty when nothing is to be done
 };
 [[nodiscard]] NodeCondition condition_of(const NodeRow& node);
+// condition_of()'s word alone.
+[[nodiscard]] std::string word_of(const NodeState& state);
 
 }  // namespace regatta::orchestrator::slurm

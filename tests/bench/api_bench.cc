@@ -399,8 +399,25 @@ class Bench {
     });
     (*json)["submit"] = load(20, 50, [&](int i) { return submission(i, journals_->run(0)); });
     (*json)["viewers"] = viewers();
-    (*json)["nodes_list"] = load(2, 0, [](int) { return Call{"GET", "/nodes"}; });
-    (*json)["nodes_list"]["answered"] = serve_->get("/nodes")["nodes"].size();
+    nodes(json);
+  }
+
+  // A page, by itself, filtered, and as large and full as it may be.
+  void nodes(Json* json) {
+    const std::vector<std::pair<std::string, std::string>> lists = {
+        {"nodes_list", "/nodes"},
+        {"nodes_filtered", "/nodes?state=drained&text=FAN&partition=main"},
+        {"nodes_large", "/nodes?limit=1000&full=true"}};
+    for (const auto& list : lists) {
+      const std::string& path = list.second;
+      Json& measured = (*json)[list.first];
+      measured = load(10, list.first == "nodes_large" ? 0 : 10, [&path](int) {
+        return Call{"GET", path};
+      });
+      const Json answer = serve_->get(path);
+      measured["answered"] = answer["nodes"].size();
+      measured["total"] = answer["total"];
+    }
   }
 
   // Each asks for the list and for one run, once in two seconds as an open page does, and two
