@@ -70,6 +70,17 @@ Sha256 sha256(std::string_view text) {
   return out;
 }
 
+Sha256 hmac_sha256(std::string_view key, std::string_view text) {
+  constexpr std::size_t kBlock = 64;
+  const auto bytes = [](const Sha256& digest) { return std::string(digest.begin(), digest.end()); };
+  std::string padded = key.size() > kBlock ? bytes(sha256(key)) : std::string(key);
+  padded.resize(kBlock, '\0');
+  std::string inner(padded), outer(padded);
+  for (char& byte : inner) byte = static_cast<char>(byte ^ '\x36');
+  for (char& byte : outer) byte = static_cast<char>(byte ^ '\x5c');
+  return sha256(outer + bytes(sha256(inner.append(text))));
+}
+
 bool equal_in_constant_time(const Sha256& a, const Sha256& b) {
   unsigned different = 0;
   for (std::size_t i = 0; i < a.size(); ++i) different |= static_cast<unsigned>(a[i] ^ b[i]);

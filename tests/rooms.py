@@ -13,7 +13,7 @@ ORDER = """
     trainer/plugins trainer/watch trainer/samples trainer/model trainer/step trainer/run trainer/interchange
     trainer/bench trainer/cli
     orchestrator/frozen orchestrator/files orchestrator/runs orchestrator/slurm orchestrator/batch
-    orchestrator/sbatch orchestrator/text orchestrator/store orchestrator/site orchestrator/plan
+    orchestrator/sbatch orchestrator/text orchestrator/store orchestrator/site orchestrator/webhooks orchestrator/plan
     orchestrator/simulate orchestrator/control orchestrator/checkpoints orchestrator/api orchestrator/cli
 """.split()
 

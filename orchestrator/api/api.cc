@@ -24,6 +24,7 @@
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/api/run_parts.h"
 #include "orchestrator/api/shown_config.h"
+#include "orchestrator/api/webhook_api.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/control/journal_pulse.h"
 #include "orchestrator/control/reconcile.h"
@@ -247,6 +248,12 @@ Response Api::events(const Call& call) {
 Response Api::event_stream(const Call& call) {
   follow_nodes(call, EventStreamLimits{}.longest_seconds);
   return stream_events(controller_.store(), clock_, call);
+}
+
+Response Api::webhooks(const Call&) { return list_webhooks(webhooks_, clock_.utc_seconds()); }
+
+Response Api::redeliver(const Call& call) {
+  return redeliver_webhook(webhooks_, call, clock_.utc_seconds());
 }
 
 Response Api::plan(const Call& call) {

@@ -8,15 +8,17 @@
 #include "orchestrator/api/routes.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/slurm/node_table.h"
+#include "orchestrator/webhooks/webhooks.h"
 
 namespace regatta::orchestrator::api {
 
 struct ApiOptions {
   base::Path page_directory{};  // serve_page()
   CheckpointApiOptions checkpoints{};
-  slurm::NodeTable* nodes = nullptr;     // null where runs are processes of this machine
-  files::SharedFiles* shared = nullptr;  // null: files are touched in the caller's thread
-  std::string commit{};                  // that this program was built from; empty: not known
+  slurm::NodeTable* nodes = nullptr;       // null where runs are processes of this machine
+  files::SharedFiles* shared = nullptr;    // null: files are touched in the caller's thread
+  webhooks::Webhooks* webhooks = nullptr;  // null: there are none
+  std::string commit{};                    // that this program was built from; empty: not known
 };
 
 class Api {
@@ -31,6 +33,7 @@ class Api {
         page_directory_(std::move(options.page_directory)),
         nodes_(options.nodes),
         shared_(options.shared),
+        webhooks_(options.webhooks),
         commit_(std::move(options.commit)) {}
 
   // Thread-safe. Never throws base::Error: errors become their status and JSON.
@@ -56,6 +59,8 @@ class Api {
   [[nodiscard]] Response nodes(const Call& call);
   [[nodiscard]] Response events(const Call& call);
   [[nodiscard]] Response event_stream(const Call& call);
+  [[nodiscard]] Response webhooks(const Call& call);
+  [[nodiscard]] Response redeliver(const Call& call);
   [[nodiscard]] Response references(const Call& call);
   [[nodiscard]] Response add_reference(const Call& call);
   [[nodiscard]] Response show_reference(const Call& call);
@@ -113,6 +118,7 @@ class Api {
   base::Path page_directory_;
   slurm::NodeTable* nodes_;
   files::SharedFiles* shared_;
+  webhooks::Webhooks* webhooks_;
   const std::string commit_;
 };
 

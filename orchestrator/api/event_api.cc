@@ -24,13 +24,9 @@ std::variant<store::EventFilter, Response> filter_of(store::StoreReads& store, c
   store::EventFilter filter;
   for (const std::string& asked : base::split(call.text("kind").value_or(""), ',')) {
     if (asked.empty()) continue;
-    const std::size_t before = filter.kinds.size();
-    for (const store::EventKind& kind : store::event_kinds()) {
-      if (kind.name == asked || kind.name.rfind(asked + ".", 0) == 0) {
-        filter.kinds.emplace_back(kind.name);
-      }
-    }
-    if (filter.kinds.size() == before) {
+    const std::vector<std::string> kinds = store::kinds_named(asked);
+    filter.kinds.insert(filter.kinds.end(), kinds.begin(), kinds.end());
+    if (kinds.empty()) {
       return parameter_problem("kind", "kind '" + base::printable(asked) +
                                            "' is none; use one of /openapi.json, such as "
                                            "run.failed, or a beginning, such as run");
@@ -116,6 +112,8 @@ class EventStream final : public BodyStream {
 };
 
 }  // namespace
+
+std::string event_text(const store::Event& event) { return base::json_text(event_json(event)); }
 
 std::string asker_of(const Peer& peer) {
   return peer.local_socket ? "uid " + std::to_string(peer.uid) : "token";

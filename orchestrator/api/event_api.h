@@ -12,6 +12,9 @@ namespace regatta::orchestrator::api {
 // Who sends a request, as events tell it (store::Event::by).
 [[nodiscard]] std::string asker_of(const Peer& peer);
 
+// An event as both have it.
+[[nodiscard]] std::string event_text(const store::Event& event);
+
 // The parameters of both that say which events.
 inline constexpr const char* kEventFilters = "kind run node by";
 

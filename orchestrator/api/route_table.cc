@@ -204,6 +204,11 @@ constexpr Parameter kReferencesQuery[] = {
     {"limit", Kind::Integer, "at most so many references", "100", "", 1, 1000},
     {"after", Kind::Text, "the `next` of an answer: the references after its last"},
 };
+constexpr Parameter kRedeliverQuery[] = {
+    {"skip", Kind::Flag, "go on without the event that fails", "false"},
+};
+constexpr RouteAnswer kWebhooksAnswers[] = {{200, "WebhookList"}};
+constexpr RouteAnswer kWebhookAnswers[] = {{200, "Webhook"}};
 constexpr RouteAnswer kReferencesAnswers[] = {{200, "ReferenceList"}};
 constexpr RouteAnswer kReferenceAnswers[] = {{200, "Reference"}};
 constexpr RouteAnswer kNewReferenceAnswers[] = {{201, "Reference", "the new reference"},
@@ -238,6 +243,9 @@ std::vector<Route> Api::controller_routes() {
        kEventsQuery},
       {"GET", "events/stream", "the same as it happens, as server-sent events", &Api::event_stream,
        kEventStreamAnswers, kEventStreamQuery},
+      {"GET", "webhooks", "who is told events, and how far", &Api::webhooks, kWebhooksAnswers},
+      {"POST", "webhooks/{name}/redeliver", "tries a webhook again at once", &Api::redeliver,
+       kWebhookAnswers, kRedeliverQuery},
   };
 }
 

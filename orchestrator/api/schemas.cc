@@ -482,6 +482,22 @@ void add_controller(Json* all) {
   json["Ticket"] = object({{"ticket", text()}, {"url", text()}, {"seconds", number()}});
   json["TicketUse"] = object({{"ticket", text()}});
   json["Session"] = object({{"token", text()}, {"idle_seconds", number()}, {"seconds", number()}});
+  json["Webhook"] = object({{"name", text()},
+                            {"url", text()},
+                            {"kinds", list_of(text())},
+                            {"state", one_of({"idle", "delivering", "retrying", "dead"})},
+                            {"delivered", or_null(integer())},
+                            {"delivered_at", or_null(moment())},
+                            {"waiting", integer()},
+                            {"failures", integer()},
+                            {"failing_since", or_null(moment())},
+                            {"next_try_at", or_null(moment())},
+                            {"error", or_null(text())}});
+  json["WebhookList"] = object({{"webhooks", list_of(reference("Webhook"))}});
+}
+
+void add_nodes(Json* all) {
+  Json& json = *all;
   const Json gpus = object(
       {{"count", integer()}, {"types", {{"type", "object"}, {"additionalProperties", integer()}}}});
   const Json node = object({{"name", text()},
@@ -527,6 +543,7 @@ void add_controller(Json* all) {
 Json schemas() {
   Json all = Json::object();
   add_controller(&all);
+  add_nodes(&all);
   add_runs(&all);
   add_series(&all);
   add_logs(&all);

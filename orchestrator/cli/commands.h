@@ -43,7 +43,8 @@ namespace regatta::orchestrator::cli {
   COMMAND(open)     \
   COMMAND(restore)  \
   COMMAND(serve)    \
-  COMMAND(version)
+  COMMAND(version) \
+  COMMAND(webhooks)
 // clang-format on
 
 #define REGATTA_DECLARE(name) \

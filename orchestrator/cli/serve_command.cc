@@ -10,12 +10,14 @@
 
 #include "base/clock.h"
 #include "base/confined_file_system.h"
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/api/access.h"
 #include "orchestrator/api/api.h"
+#include "orchestrator/api/event_api.h"
 #include "orchestrator/api/opening.h"
 #include "orchestrator/api/server.h"
 #include "orchestrator/batch/batch_script.h"
@@ -34,6 +36,7 @@
 #include "orchestrator/slurm/slurm_commands.h"
 #include "orchestrator/store/roll_ups.h"
 #include "orchestrator/store/store.h"
+#include "orchestrator/webhooks/webhooks.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
@@ -55,6 +58,9 @@ struct ServeOptions {
   std::vector<std::string> clusters;  // the machines that runs are planned for; none: no plans
   std::vector<std::string> measured;  // logs of nccl-tests of them
   double stop_grace_seconds = 60;
+  std::vector<std::string> webhooks;
+  std::string webhook_secret, webhook_kinds;
+  bool webhook_private = false;
   bool allow_privileged = false;
 };
 
@@ -237,6 +243,28 @@ api::CheckpointApiOptions checkpoint_options(const base::Path& trainer,
                                       site::trainer_environment(environment.whole)}};
 }
 
+// Those of the options after those of the files.
+std::vector<site::WebhookSetting> webhooks_of(const ServeOptions& options,
+                                              const std::vector<site::DefaultsFile>& defaults) {
+  std::vector<site::WebhookSetting> webhooks;
+  for (const site::DefaultsFile& file : defaults) {
+    webhooks.insert(webhooks.end(), file.webhooks.begin(), file.webhooks.end());
+  }
+  std::vector<std::string> kinds = base::split(options.webhook_kinds, ',');
+  std::erase(kinds, "");
+  for (const std::string& url : options.webhooks) {
+    if (options.webhook_secret.empty()) {
+      throw base::Error(base::Code::User,
+                        "--webhook needs --webhook-secret, a file of mode 0600 that signs what is "
+                        "sent; `openssl rand -hex 32` makes one");
+    }
+    webhooks.push_back({"option-" + base::digest_of(url).substr(0, 8), url, kinds,
+                        std::filesystem::absolute(options.webhook_secret),
+                        options.webhook_private});
+  }
+  return webhooks;
+}
+
 // A full disk keeps no controller from starting or from ending.
 void note(store::Store& store, const char* kind, std::string words) {
   store::Event event;
@@ -247,6 +275,14 @@ void note(store::Store& store, const char* kind, std::string words) {
   } catch (const base::Error& error) {
     base::log(base::LogLevel::Warning, error.what());
   }
+}
+
+// lost: why it ends, written before the signal was sent; empty: somebody asked for it.
+void wait_for_end(const sigset_t& signals, store::Store& store, const std::string& lost) {
+  int received = 0;
+  ::sigwait(&signals, &received);
+  end_in_time(lost.empty() ? 0 : base::meaning(base::Code::Operator).exit_code);
+  note(store, "controller.ended", lost);
 }
 
 // Runs until SIGINT or SIGTERM; attempts go on after it.
@@ -297,24 +333,24 @@ int serve(const ServeOptions& options, const Program& program) {
   const std::unique_ptr<runs::Scheduler> scheduler = make_scheduler(
       chosen(options, environment, &store, signals), environment, files, runs, trainer, &nodes);
   settings.parallel = parallel_of(options, defaults, *scheduler);
-  const bool on_slurm = runs::family_of(scheduler->name()) == "slurm";
-  if (on_slurm) settings.defaults = filler(shared, environment);
-  if (on_slurm) settings.nodes = &nodes;
+  slurm::NodeTable* const watched = scheduler->name() == "local" ? nullptr : &nodes;
+  settings.nodes = watched;
+  if (watched != nullptr) settings.defaults = filler(shared, environment);
   control::Controller controller(files, base::system_clock(), store, *scheduler, settings);
+  webhooks::Webhooks webhooks(
+      store, base::system_clock(),
+      {webhooks_of(options, defaults), program.version, api::event_text, watched});
   api = std::make_unique<api::Api>(
       controller, files, base::system_clock(),
-      api::ApiOptions{options.page_directory, checkpoint_options(trainer, environment),
-                      scheduler->name() == "local" ? nullptr : &nodes, &shared, program.commit});
+      api::ApiOptions{options.page_directory, checkpoint_options(trainer, environment), watched,
+                      &shared, &webhooks, program.commit});
   controller.start();
   note(store, "controller.started", program.version + ", runs in " + runs.string());
   store.check_beside();
   store.roll_up_beside(kept_steps(defaults));
   opening.open(api.get());
   announce_ready(server->url(), ready_message(server->url(), data, runs, trainer));
-  int received = 0;
-  ::sigwait(&signals, &received);
-  end_in_time(lost.empty() ? 0 : base::meaning(base::Code::Operator).exit_code);
-  note(store, "controller.ended", lost);
+  wait_for_end(signals, store, lost);
   // Before what their requests read.
   local_server.reset();
   server.reset();
@@ -362,6 +398,17 @@ class Serve : public Command {
                 "repeatable");
     options.add("--measured", ValueKind::File, &options_.measured,
                 "a log of nccl-tests on these machines; repeatable");
+    options
+        .add("--webhook", &options_.webhooks,
+             "POST events to this URL; repeatable, and in `webhooks:` of `regatta config` files, "
+             "where a URL is not in the list of processes")
+        .type = "URL";
+    options.add("--webhook-secret", ValueKind::File, &options_.webhook_secret,
+                "the secret that signs them, a file of mode 0600");
+    options.add("--webhook-kinds", &options_.webhook_kinds,
+                "only events of these kinds, such as run.failed,node (default: all)");
+    options.add("--webhook-private", &options_.webhook_private,
+                "also to loopback and private addresses");
     options.add("--page-directory", ValueKind::Directory, &options_.page_directory,
                 "serve the page from here (development)");
     options.add("--allow-privileged", &options_.allow_privileged, "run even as root");

@@ -125,7 +125,45 @@ void read_metrics(base::Table table, MetricsDefaults* metrics) {
   table.finish();
 }
 
+void read_webhooks(base::Table& table, std::vector<WebhookSetting>* webhooks) {
+  for (base::Table& each : table.tables("webhooks")) {
+    WebhookSetting webhook;
+    std::string secret_file;
+    each.read("name", &webhook.name);
+    each.read("url", &webhook.url);
+    each.read("kinds", &webhook.kinds);
+    each.read("secret_file", &secret_file);
+    each.read("allow_private", &webhook.allow_private);
+    each.finish();
+    webhook.secret_file = secret_file;
+    try {
+      check_webhook(webhook);
+    } catch (const base::Error& error) {
+      each.fail("name", error.what());
+    }
+    webhooks->push_back(std::move(webhook));
+  }
+}
+
 }  // namespace
+
+void check_webhook(const WebhookSetting& webhook) {
+  constexpr std::size_t kLongestName = 64;
+  constexpr const char* kNameLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  const auto refuse = [](const std::string& why) { throw base::Error(base::Code::User, why); };
+  if (webhook.name.empty() || webhook.name.size() > kLongestName ||
+      webhook.name.find_first_not_of(kNameLetters) != std::string::npos) {
+    refuse("a webhook's name is '" + base::printable(webhook.name) +
+           "'; use 1 to 64 letters, digits, '.', '_' and '-'");
+  }
+  if (webhook.url.empty()) refuse("webhook " + webhook.name + " has no url");
+  if (!webhook.secret_file.is_absolute()) {
+    refuse("webhook " + webhook.name +
+           " needs a secret_file, the absolute path of a file of mode 0600 with at least 16 "
+           "characters");
+  }
+}
 
 std::vector<DefaultsPlace> defaults_places(const ProgramEnvironment& environment) {
   std::vector<DefaultsPlace> places;
@@ -148,6 +186,7 @@ DefaultsFile parse_defaults(const std::string& text, const base::Path& path) {
                                std::to_string(kMostParallel) + ", or 0 for no limit of the file's");
   }
   read_metrics(table.table("metrics"), &file.metrics);
+  read_webhooks(table, &file.webhooks);
   file.slurm = trainer::contract::read_slurm_defaults(table);
   table.finish();
   (void)trainer::contract::with_slurm_defaults({}, file.slurm, &file.slurm_keys);

@@ -20,11 +20,23 @@ struct MetricsDefaults {
   std::optional<double> raw_days, ten_second_days, minute_days;
 };
 
+// A receiver of events; webhooks/webhooks.h sends them.
+struct WebhookSetting {
+  std::string name;  // letters, digits, '.', '_' and '-'
+  std::string url;
+  std::vector<std::string> kinds;  // of events, or beginnings of kinds; empty: all
+  base::Path secret_file;          // absolute
+  bool allow_private = false;      // also on loopback and in private networks
+};
+// Code::User for one that cannot be; what its text and its files say is looked at by who uses it.
+void check_webhook(const WebhookSetting& webhook);
+
 struct DefaultsFile {
   base::Path path;
   std::string runs;  // the runs directory, absolute; empty: the file does not say
   int parallel = 0;  // runs at once; 0: the file does not say
   MetricsDefaults metrics;
+  std::vector<WebhookSetting> webhooks{};
   trainer::contract::SlurmResources slurm;
   std::vector<std::string>
       slurm_keys;  // those that the file has, as with_slurm_defaults() names them

@@ -78,11 +78,24 @@ const std::vector<EventKind>& event_kinds() {
       {"node.appeared", "Slurm has a new node"},
       {"node.disappeared", "Slurm has a node no more"},
       {"node.flapping", "a node changed so often that nothing more is told of it for a while"},
+      {"webhook.dead", "a webhook failed for days, and is tried no more"},
+      {"webhook.revived", "somebody had a webhook tried again"},
+      {"webhook.skipped", "somebody had a webhook go on without an event"},
       {"reference.added", "somebody imported a reference curve"},
       {"reference.removed", "somebody removed one"},
       {"controller.started", "the controller started"},
       {"controller.ended", "the controller was told to end"},
   };
+  return kinds;
+}
+
+std::vector<std::string> kinds_named(std::string_view name) {
+  std::vector<std::string> kinds;
+  for (const EventKind& kind : event_kinds()) {
+    if (kind.name == name || kind.name.rfind(std::string(name) + ".", 0) == 0) {
+      kinds.emplace_back(kind.name);
+    }
+  }
   return kinds;
 }
 

@@ -66,6 +66,21 @@ EventPage page_of(Database& reader, const EventFilter& filter, std::int64_t from
 
 }  // namespace
 
+std::int64_t StoreReads::count_events_after(const EventFilter& filter, std::int64_t after,
+                                            std::int64_t most) {
+  const ReaderPool::Lease reader = lease();
+  const bool any = filter.kinds.empty();
+  const std::vector<std::string> kinds = any ? std::vector<std::string>{""} : filter.kinds;
+  std::int64_t count = 0;
+  for (const std::string& kind : kinds) {
+    Statement ask = reader->prepare("SELECT count(*) FROM (" + query(filter, !any, Way::Up) + ")");
+    ask.bind(kind, filter.run, filter.node, filter.by, after, most - count);
+    if (ask.step()) count += ask.integer(0);
+    ask.run();
+  }
+  return count;
+}
+
 EventPage StoreReads::events_after(const EventFilter& filter, std::int64_t after, int limit) {
   const ReaderPool::Lease reader = lease();
   return page_of(*reader, filter, after, Way::Up, limit);

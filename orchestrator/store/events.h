@@ -34,6 +34,9 @@ struct EventKind {
 // All kinds: "run.submitted", "launch.ended", …
 [[nodiscard]] const std::vector<EventKind>& event_kinds();
 
+// The kind of this name, or all that begin with it and a dot; none where it is none.
+[[nodiscard]] std::vector<std::string> kinds_named(std::string_view name);
+
 struct EventFilter {
   std::vector<std::string> kinds;  // one of these; empty: any
   std::string run, node, by;       // empty: any

@@ -6,6 +6,7 @@
 #include "orchestrator/slurm/node_suspicion.h"
 #include "orchestrator/store/events.h"
 #include "orchestrator/store/store_reads.h"
+#include "orchestrator/store/webhooks.h"
 
 namespace regatta::orchestrator::store {
 
@@ -109,6 +110,20 @@ void fields(Archive& archive, R& r) {
   archive(runs::kept("since_utc"), r.since_utc);
   archive(runs::kept("counted_utc"), r.counted_utc);
   archive(runs::kept("changes"), r.changes);
+}
+
+template <typename Archive, runs::RecordOf<WebhookPlace> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::kept("name"), r.name);
+  archive(runs::kept("address"), r.address);
+  archive(runs::kept("position"), r.position);
+  archive(runs::kept("delivered"), r.delivered);
+  archive(runs::kept("delivered_utc"), r.delivered_utc);
+  archive(runs::kept("failures"), r.failures);
+  archive(runs::kept("failing_since_utc"), r.failing_since_utc);
+  archive(runs::kept("next_try_utc"), r.next_try_utc);
+  archive(runs::kept("dead"), r.dead);
+  archive(runs::kept("error"), r.error);
 }
 
 template <typename Archive, runs::RecordOf<slurm::NodeEvent> R>

@@ -360,6 +360,22 @@ CREATE TABLE node_standings (
 ) WITHOUT ROWID;
 )sql";
 
+// How far each webhook has been told (store/webhooks.h).
+constexpr const char* kWebhookPlaces = R"sql(
+CREATE TABLE webhooks (
+  name TEXT PRIMARY KEY,
+  address TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  delivered INTEGER NOT NULL,
+  delivered_utc REAL NOT NULL,
+  failures INTEGER NOT NULL,
+  failing_since_utc REAL NOT NULL,
+  next_try_utc REAL NOT NULL,
+  dead INTEGER NOT NULL,
+  error TEXT NOT NULL
+) WITHOUT ROWID;
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion3,        kVersion4,
                                      kVersion5,        kVersion6,
@@ -367,7 +383,8 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion9,        kVersion10,
                                      kEventTable,      kLabelTables,
                                      kReferenceTable,  kRelativeDirectories,
-                                     kStepBlockTables, kNodeStandings};
+                                     kStepBlockTables, kNodeStandings,
+                                     kWebhookPlaces};
 constexpr int kStepBlocksVersion = 15;
 constexpr int kLabelTablesVersion = 12;
 constexpr int kSchemaVersion = static_cast<int>(std::size(kVersions));

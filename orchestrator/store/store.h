@@ -22,6 +22,7 @@
 #include "orchestrator/store/event_log.h"
 #include "orchestrator/store/integrity.h"
 #include "orchestrator/store/store_reads.h"
+#include "orchestrator/store/webhooks.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
 
@@ -99,6 +100,10 @@ class Store : public StoreReads {
   [[nodiscard]] bool has_events_after(std::int64_t number) const {
     return events_->newest() > number;
   }
+
+  // Webhooks. told: an event of the change, in its transaction; null: there is none.
+  void put_webhook(const WebhookPlace& place, const Event* told = nullptr);
+  void remove_webhook(const std::string& name);
 
   // Launches and attempts.
   void put_launch(runs::RunNumber run, const runs::Launch& launch);

@@ -14,6 +14,7 @@
 #include "orchestrator/slurm/node_suspicion.h"
 #include "orchestrator/store/events.h"
 #include "orchestrator/store/reader_pool.h"
+#include "orchestrator/store/webhooks.h"
 
 namespace regatta::orchestrator::store {
 
@@ -202,6 +203,13 @@ class StoreReads {
   [[nodiscard]] EventPage events_after(const EventFilter& filter, std::int64_t after, int limit);
   [[nodiscard]] EventPage events_before(const EventFilter& filter,
                                         const std::optional<std::int64_t>& before, int limit);
+
+  // How many there are of those after a number, `most` at most.
+  [[nodiscard]] std::int64_t count_events_after(const EventFilter& filter, std::int64_t after,
+                                                std::int64_t most);
+
+  // By name.
+  [[nodiscard]] std::vector<WebhookPlace> webhooks();
 
   // Series.
   [[nodiscard]] std::int64_t newest_cursor(runs::RunNumber run);

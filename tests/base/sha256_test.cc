@@ -45,6 +45,38 @@ TEST(Sha256, IsThePublishedFunction) {
   }
 }
 
+// RFC 4231, test cases 1 to 4, 6 and 7 (5 is of a cut one); keys of 64 bytes by Python's hmac.
+TEST(Sha256, SignsAsPublished) {
+  struct Row {
+    std::string key, text;
+    const char* signature;
+  };
+  std::string counting;
+  for (char byte = 1; byte <= 25; ++byte) counting.push_back(byte);
+  for (const Row& row : {
+           Row{std::string(20, '\x0b'), "Hi There",
+               "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"},
+           Row{"Jefe", "what do ya want for nothing?",
+               "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"},
+           Row{std::string(20, '\xaa'), std::string(50, '\xdd'),
+               "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe"},
+           Row{counting, std::string(50, '\xcd'),
+               "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b"},
+           Row{std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First",
+               "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"},
+           Row{std::string(131, '\xaa'),
+               "This is a test using a larger than block-size key and a larger than block-size "
+               "data. The key needs to be hashed before being used by the HMAC algorithm.",
+               "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2"},
+           Row{std::string(64, 'k'), "",
+               "83026a325aaee70e36cfe607536aa1054104ad1077c36134810d4ccded1ccd3b"},
+           Row{std::string(65, 'k'), "",
+               "41f1c4cc3107cd5b8d92460f61032902bfdb06484eef17e861b83a5012d3b7f3"},
+       }) {
+    EXPECT_EQ(hex(hmac_sha256(row.key, row.text)), row.signature) << row.key.size();
+  }
+}
+
 TEST(Sha256, OneBitMakesHashesDifferent) {
   const Sha256 hash = sha256("token");
   EXPECT_TRUE(equal_in_constant_time(hash, sha256("token")));

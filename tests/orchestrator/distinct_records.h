@@ -110,6 +110,16 @@ class Distinct {
     auto& [node, utc, blame, run, words, weight] = r;
     fill(node, utc, blame, run, words, weight);
   }
+  void set(orchestrator::slurm::NodeStanding& r) {
+    auto& [node, present, down, silent, drained, reason, since_utc, counted_utc, changes] = r;
+    fill(node, present, down, silent, drained, reason, since_utc, counted_utc, changes);
+  }
+  void set(orchestrator::store::WebhookPlace& r) {
+    auto& [name, address, position, delivered, delivered_utc, failures, failing_since_utc,
+           next_try_utc, dead, error] = r;
+    fill(name, address, position, delivered, delivered_utc, failures, failing_since_utc,
+         next_try_utc, dead, error);
+  }
 
   void set(std::int64_t& value) { value = ++count_; }
   void set(int& value) { value = ++count_; }

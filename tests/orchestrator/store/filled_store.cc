@@ -76,6 +76,7 @@ void fill_store(const base::Path& directory, const FilledStore& what) {
       "VALUES('node01', 1.7e9, 'shared', 1, 'run', 'w')");
   orchestrator::store::make_blocks(store);
   store.execute("INSERT INTO node_standings VALUES('node01', 1, 0, 0, 1, 'fan', 1.7e9, 1.7e9, 1)");
+  store.execute("INSERT INTO webhooks VALUES('pager', 'digest', 0, 0, 0, 0, 0, 0, 0, '')");
   transaction.commit();
 }
 

@@ -156,6 +156,7 @@ TEST_P(Kinds, OfRowsHaveEveryMember) {
   expect_in_table<store::CheckpointRow>(database, "checkpoints", {"run", "sequence"});
   expect_in_table<slurm::NodeEvent>(database, "node_events", {});
   expect_in_table<slurm::NodeStanding>(database, "node_standings", {});
+  expect_in_table<store::WebhookPlace>(database, "webhooks", {});
   database.execute(
       "CREATE TABLE noted AS SELECT utc, message, 1 AS run, 2 AS sequence FROM "
       "warnings");
@@ -333,6 +334,7 @@ TEST(RecordFields, AndColumnsOfTheSchemaAreTheSame) {
   expect_same("timelines", names(columns_of<store::Timeline>()), {"attempt"});
   expect_same("node_events", names(columns_of<slurm::NodeEvent>()), {"row"});
   expect_same("node_standings", names(columns_of<slurm::NodeStanding>()), {});
+  expect_same("webhooks", names(columns_of<store::WebhookPlace>()), {});
 }
 
 }  // namespace

@@ -132,6 +132,7 @@ void write_everything(const base::Path& directory) {
     store.append(run, attempt, distinct_journal());
     store.judge(attempt.row, {distinct<slurm::NodeEvent>(kind)});
     store.put_node_news({{}, {distinct<slurm::NodeStanding>(kind)}, {}}, 1);
+    store.put_webhook(distinct<store::WebhookPlace>(kind));
   }
   (void)store.add_run(new_run("fresh"));
 }
@@ -141,7 +142,7 @@ TEST(StoredRows, AreTheSameAsBefore) {
   write_everything(folder.path());
   Json rows;
   for (const char* table : {"runs", "launches", "attempts", "steps", "evaluations", "checkpoints",
-                            "warnings", "timelines", "node_events", "node_standings"}) {
+                            "warnings", "timelines", "node_events", "node_standings", "webhooks"}) {
     rows[table] = rows_of(folder.path() / "store.sqlite", table);
   }
   // What is not known of the slowest rank is told by its first column alone.
