@@ -1,0 +1,16 @@
+// A checkpoint that another run goes on from.
+#pragma once
+
+#include "base/file_system.h"
+#include "checkpoint/manifest.h"
+
+namespace regatta::checkpoint {
+
+// Copies the checkpoint in the directory `from`, of this manifest, to the directory `to`, which
+// does not exist: its files, each compared with its digest on the way, then the manifest; all
+// synced but the name of `to` itself. Code::User where a file is not what the manifest says.
+// What is copied before an error stays.
+void copy_checkpoint(base::FileSystem& files, const base::Path& from, const Manifest& manifest,
+                     const base::Path& to);
+
+}  // namespace regatta::checkpoint
