@@ -23,6 +23,7 @@
 #include "trainer/cli/eval_command.h"
 #include "trainer/cli/interchange_commands.h"
 #include "trainer/cli/option_checks.h"
+#include "trainer/contract/run_change.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_difference.h"
 #include "trainer/contract/run_directory.h"
@@ -171,7 +172,7 @@ class Run {
     CLI::Option* file =
         app->add_option("file", file_,
                         "run file to make the directory from; of a directory that is there, it "
-                        "must be the same")
+                        "may change steps, target, evaluation and checkpoints")
             ->check(not_empty());
     app->add_option("--threads", options_.threads, "threads, instead of the run file's")
         ->check(CLI::Range(1, 1024));
@@ -231,7 +232,8 @@ class Run {
     config->model.vocabulary =
         static_cast<int>(data::Dataset::open(config->data.path).vocabulary().size());
   }
-  // A run's file does not change; who names another one means another run.
+  // Who names another file means the run as that says, if a run may change so, and else another
+  // run.
   void make_or_compare(base::FileSystem& files, contract::RunConfig config) const {
     const base::Path run_json = base::Path(directory_) / "run.json";
     if (!files.exists(run_json)) {
@@ -250,11 +252,22 @@ class Run {
     }
     const std::vector<contract::KeyDifference> found = contract::differences(there, config);
     if (found.empty()) return;
-    throw base::Error(base::Code::User,
-                      file_ + " is not the run file of " + directory_ + ": " +
-                          contract::to_text(found, kShownDifferences) +
-                          "; leave the file out to go on with the run as it is, or name another "
-                          "directory");
+    const std::vector<contract::KeyDifference> fixed = contract::fixed_differences(there, config);
+    if (!fixed.empty()) {
+      throw base::Error(base::Code::User,
+                        file_ + " is not the run file of " + directory_ + ": " +
+                            contract::to_text(fixed, kShownDifferences) +
+                            "; leave the file out to go on with the run as it is, or name another "
+                            "directory");
+    }
+    const std::string what = contract::to_text(found, kShownDifferences);
+    if (files.exists(base::Path(directory_) / "submission.json")) {
+      throw base::Error(base::Code::User, directory_ + " is a controller's run, and " + file_ +
+                                              " would change it: " + what +
+                                              "; use `regatta extend` or `regatta change`");
+    }
+    base::replace_file(files, run_json, contract::to_json(config));
+    base::log(base::LogLevel::Info, "the run goes on as " + file_ + " says: " + what);
   }
   // 1 where run.json cannot be read: then the one rank finds out, and says so.
   [[nodiscard]] int ranks_of(const contract::RunDirectory& directory) const {

@@ -38,7 +38,8 @@ std::optional<AttemptName> parse_attempt_name(const std::string& text) {
 
 RunDirectory RunDirectory::create(base::FileSystem& files, const base::Path& path,
                                   const std::string& run_json,
-                                  const std::map<std::string, std::string>& beside) {
+                                  const std::map<std::string, std::string>& beside,
+                                  const std::function<void(const base::Path& directory)>& fill) {
   const base::Path target =
       path.has_filename() ? path : path.parent_path();  // "runs/a/" is "runs/a"
   const base::Error taken(base::Code::Conflict, "the run directory " + target.string() +
@@ -57,6 +58,7 @@ RunDirectory RunDirectory::create(base::FileSystem& files, const base::Path& pat
       file->append(text);
       file->sync();
     }
+    if (fill) fill(temporary);
     files.sync_directory(temporary);
     files.rename(temporary, target);
   } catch (const base::Error&) {

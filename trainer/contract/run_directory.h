@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,11 +23,13 @@ struct AttemptName {
 
 class RunDirectory {
  public:
-  // Makes the directory (0700) with run.json and the files `beside` it (text by name), complete or
-  // not at all. Code::Conflict when it exists.
-  [[nodiscard]] static RunDirectory create(base::FileSystem& files, const base::Path& path,
-                                           const std::string& run_json,
-                                           const std::map<std::string, std::string>& beside = {});
+  // Makes the directory (0700) with run.json, the files `beside` it (text by name) and what `fill`
+  // puts, synced, into the path that it gets; complete or not at all. Code::Conflict when it
+  // exists.
+  [[nodiscard]] static RunDirectory create(
+      base::FileSystem& files, const base::Path& path, const std::string& run_json,
+      const std::map<std::string, std::string>& beside = {},
+      const std::function<void(const base::Path& directory)>& fill = {});
   // Code::NotFound when there is no run.json.
   [[nodiscard]] static RunDirectory open(base::FileSystem& files, const base::Path& path);
 

@@ -110,13 +110,18 @@ TrainingEnd ended(JournalWriter& journal, contract::EndRecord end, bool agreed, 
   return {static_cast<contract::ExitCode>(end.exit_code), agreed};
 }
 
+contract::RunConfig config_from(const std::string& run_json,
+                                const contract::RunDirectory& directory,
+                                const TrainingRunOptions& options) {
+  return with_ranks(contract::parse_run_config(run_json, (directory.path() / "run.json").string()),
+                    options);
+}
+
 }  // namespace
 
 contract::RunConfig config_of(const contract::RunDirectory& directory,
                               const TrainingRunOptions& options) {
-  return with_ranks(
-      contract::parse_run_config(directory.run_json(), (directory.path() / "run.json").string()),
-      options);
+  return config_from(directory.run_json(), directory, options);
 }
 
 contract::RunConfig with_ranks(contract::RunConfig config, const TrainingRunOptions& options) {
@@ -137,10 +142,13 @@ TrainingEnd train(base::FileSystem& files, base::Clock& clock,
                   const contract::RunDirectory& directory, const TrainingRunOptions& options) {
   const double started_utc = clock.utc_seconds();
   contract::RunDirectory owned = directory;
-  const contract::RunConfig config = config_of(owned, options);
-  plugins::RankGroup group(files, owned.path(), config, options.rank_place,
-                           {options.place.program, options.place.plugin_directory},
-                           options.variables);
+  const std::string run_json = owned.run_json();
+  plugins::RankGroup group(
+      files, owned.path(), config_from(run_json, owned, options), options.rank_place,
+      {options.place.program, options.place.plugin_directory}, options.variables);
+  // Rank 0's, so that a file that is changed while ranks start cannot part them.
+  const contract::RunConfig config =
+      config_from(ranks::text_of_rank_0(group.host(), run_json), owned, options);
   const bool first = group.rank() == 0;
   if (first) log_unused_nodes(owned, config, group.ranks_per_node());
   const Identity identity = take_identity(owned, group.host());

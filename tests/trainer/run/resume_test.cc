@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/clock.h"
+#include "checkpoint/copy.h"
 #include "checkpoint/store.h"
 #include "tests/trainer/samples/small_dataset.h"
 #include "trainer/contract/journal.h"
@@ -21,21 +22,25 @@ class Resume : public OnSmallDataset<60> {
  protected:
   static base::FileSystem& disk() { return base::posix_file_system(); }
 
-  contract::RunDirectory make_run() {
+  contract::RunDirectory make_run(const std::string& name = "run", std::int64_t steps = kSteps) {
+    return contract::RunDirectory::create(disk(), folder_.path() / name,
+                                          contract::to_json(config_of(steps)));
+  }
+  contract::RunConfig config_of(std::int64_t steps) {
     contract::RunConfig config = small_run_config(*dataset_);
     config.data.path = (directory_->path() / "dataset").string();
     config.model.hidden = 16;
     config.model.feed_forward = 32;
     config.batch_size = 8;
-    config.steps = kSteps;
+    config.steps = steps;
+    config.optimizer.schedule = schedule_;
     config.evaluate_every = 3;
     config.evaluate_samples = 8;
     config.checkpoint_every = 3;
     config.keep_last = 9;
     config.threads = 1;
     config.peak_tflops = 1;
-    return contract::RunDirectory::create(disk(), folder_.path() / "run",
-                                          contract::to_json(config));
+    return config;
   }
   static void train_to_the_end(const contract::RunDirectory& run) {
     run::TrainingRunOptions options;
@@ -68,6 +73,21 @@ class Resume : public OnSmallDataset<60> {
            disk().read(checkpoint / "optimizer.safetensors", kLimit);
   }
 
+  // Losses of all attempts, by step.
+  static std::map<std::int64_t, double> losses_of(const contract::RunDirectory& run) {
+    std::map<std::int64_t, double> found;
+    for (const contract::AttemptName& attempt : run.attempts()) {
+      const auto chunk = contract::parse_journal(disk().read(run.journal_path(attempt), kLimit));
+      for (const contract::JournalRecord& record : chunk.records) {
+        if (const auto* step = std::get_if<contract::StepRecord>(&record.body)) {
+          EXPECT_TRUE(found.emplace(step->step, step->loss).second) << step->step;
+        }
+      }
+    }
+    return found;
+  }
+
+  contract::ScheduleKind schedule_ = contract::ScheduleKind::Linear;
   TemporaryDirectory folder_;
 };
 
@@ -107,6 +127,61 @@ TEST_F(Resume, TakesTheStepsAfterTheCheckpointsAndNoOther) {
     EXPECT_EQ(evaluated, expected) << "from " << from;
     EXPECT_EQ(records_of<contract::EndRecord>(run).at(0).step, kSteps);
     EXPECT_EQ(tensors_of(checkpoints_of(run).at(kSteps)), last) << "other bits from " << from;
+  }
+}
+
+// The file alone says how far it goes: with a rate that does not depend on that, the same bits.
+TEST_F(Resume, ARunOfTwiceTheStepsIsTheSameInOnePieceAndExtended) {
+  schedule_ = contract::ScheduleKind::Constant;
+  const contract::RunDirectory whole = make_run("whole", 2 * kSteps);
+  train_to_the_end(whole);
+  const contract::RunDirectory extended = make_run("extended", kSteps);
+  train_to_the_end(extended);
+  ASSERT_EQ(losses_of(extended).rbegin()->first, kSteps);
+  base::replace_file(disk(), extended.path() / "run.json",
+                     contract::to_json(config_of(2 * kSteps)));
+  train_to_the_end(extended);
+  EXPECT_EQ(std::ssize(losses_of(extended)), 2 * kSteps);
+  EXPECT_EQ(losses_of(extended), losses_of(whole));
+  EXPECT_EQ(tensors_of(checkpoints_of(extended).at(2 * kSteps)),
+            tensors_of(checkpoints_of(whole).at(2 * kSteps)));
+}
+
+// The linear rate reaches its end at the last step, so an extension begins with a higher one.
+TEST_F(Resume, ARateThatDependsOnTheStepsIsThatOfTheNewOnes) {
+  const contract::RunDirectory run = make_run("run", kSteps);
+  train_to_the_end(run);
+  const double last = records_of<contract::StepRecord>(run).back().learning_rate;
+  base::replace_file(disk(), run.path() / "run.json", contract::to_json(config_of(2 * kSteps)));
+  train_to_the_end(run);
+  const contract::RunDirectory whole = make_run("whole", 2 * kSteps);
+  train_to_the_end(whole);
+  const auto steps = records_of<contract::StepRecord>(run);
+  EXPECT_GT(steps.front().learning_rate, last);
+  EXPECT_EQ(steps.front().learning_rate,
+            records_of<contract::StepRecord>(whole).at(kSteps).learning_rate);
+}
+
+TEST_F(Resume, AForkThatChangesNothingRepeatsItsParent) {
+  const contract::RunDirectory parent = make_run("parent", kSteps);
+  train_to_the_end(parent);
+  for (const std::int64_t from : {3, 6}) {
+    const base::Path origin = checkpoints_of(parent).at(from);
+    const auto manifest = checkpoint::parse_manifest(
+        disk().read(origin / checkpoint::kManifestFile, kLimit), "manifest.json");
+    const contract::RunDirectory fork = contract::RunDirectory::create(
+        disk(), folder_.path() / ("fork-" + std::to_string(from)), parent.run_json(), {},
+        [&](const base::Path& directory) {
+          checkpoint::copy_checkpoint(disk(), origin, manifest,
+                                      directory / "checkpoints" / origin.filename());
+        });
+    train_to_the_end(fork);
+    EXPECT_EQ(records_of<contract::StartRecord>(fork).at(0).first_step, from);
+    std::map<std::int64_t, double> expected = losses_of(parent);
+    expected.erase(expected.begin(), expected.upper_bound(from));
+    EXPECT_EQ(losses_of(fork), expected);
+    EXPECT_EQ(tensors_of(checkpoints_of(fork).at(kSteps)),
+              tensors_of(checkpoints_of(parent).at(kSteps)));
   }
 }
 
