@@ -110,9 +110,20 @@ bool Controller::cancel(const std::string& name, const std::string& by) {
     do_beside(run.directory, options_.cancel_seconds, [files = &files_, run] {
       auto submission = runs::read_submission(*files, run.directory);
       if (!submission) {
-        submission = runs::SubmissionRecord{
-            run.id,    run.created_utc, runs::Wanted::Run, std::nullopt, "",      run.scheduler,
-            run.after, run.archived,    run.owner,         run.tags,     run.note};
+        submission = runs::SubmissionRecord{run.id,
+                                            run.created_utc,
+                                            runs::Wanted::Run,
+                                            std::nullopt,
+                                            "",
+                                            run.scheduler,
+                                            run.after,
+                                            run.archived,
+                                            run.owner,
+                                            run.tags,
+                                            run.note,
+                                            run.changed_utc,
+                                            run.forked_from,
+                                            run.forked_checkpoint};
       }
       submission->wanted = runs::Wanted::Cancel;
       runs::write_submission(*files, run.directory, *submission);
@@ -210,7 +221,11 @@ void Controller::take_up(OpenRun* open) {
   run.wanted = runs::Wanted::Run;
   run.state = runs::RunState::Queued;
   run.reason = "was resumed";
-  if (const auto stored = store_.run(run.id)) run.config = stored->config;
+  if (const auto stored = store_.run(run.id)) {
+    run.config = stored->config;
+    run.changed_utc = stored->changed_utc;
+  }
+  follower_.take_changes(&run, open->attempts);
   run.wait = {};
   run.error.clear();
   run.ended_utc.reset();
@@ -230,6 +245,7 @@ void Controller::take_up(OpenRun* open) {
   open->stop_sent.reset();
   open->stop_asked.reset();
   open->unwritten.submission = open->unwritten.state = true;
+  open->unwritten.config = open->run.changed_utc.has_value();
 }
 
 // What somebody else started is shown as soon as it is found; what trains it is known after its
@@ -291,6 +307,7 @@ void Controller::load_open_runs() {
     loaded->found = loaded->launches.empty();
     if (loaded->run.wanted != runs::Wanted::Observe && loaded->foreign.empty()) {
       loaded->unwritten.submission = loaded->unwritten.state = true;
+      loaded->unwritten.config = loaded->run.changed_utc.has_value();
     }
     LaunchBook::write_all_again(loaded);
   }
@@ -321,6 +338,11 @@ OpenRun* Controller::open(runs::Run run) {
   if (opened.foreign.empty() && opened.run.reason.rfind(kBelongs, 0) == 0) {
     opened.run.reason.clear();
     opened.unsaved = true;
+  }
+  // An older controller did not write it down.
+  if (!opened.launches.empty() && !opened.launches.back().over) {
+    std::optional<std::int64_t>& limit = opened.launches.back().time_limit;
+    if (!limit) limit = time_limit_of(opened.run);
   }
   count_place(opened);
   schedule(&opened, clock_.monotonic_seconds());
@@ -454,10 +476,13 @@ void Controller::take_news() {
       continue;
     }
     if (known == open_.end()) {
-      if (!run->drained || run->wanted == runs::Wanted::Resume) open(*run);
+      if (!run->drained || run->wanted == runs::Wanted::Resume) {
+        open(*run)->unwritten.config |= run->changed_utc.has_value();
+      }
       continue;
     }
     take_labels(*run, &known->second);
+    take_change(*run, &known->second);
     if (run->wanted == runs::Wanted::Resume) {
       take_up(&known->second);
     } else if (known->second.run.wanted != run->wanted) {

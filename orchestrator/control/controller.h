@@ -83,6 +83,12 @@ struct RemoveOptions {
   std::string by{};  // as submit() has it
 };
 
+struct ForkRequest {
+  std::string checkpoint = "latest";  // or a name, or a step
+  std::string name{};                 // empty: the run's own
+  std::string changes{};              // as plan::forked_run_file() takes them
+};
+
 enum class DryRun { No, Yes };
 struct Archival {
   runs::Run run;
@@ -130,6 +136,20 @@ class Controller {
   // section `slurm`, as with_slurm_changes() takes them; Code::User for bad ones, Code::Retry where
   // they could not be written down, and then nothing is resumed.
   bool resume(const std::string& run, const std::string& changes = {}, const std::string& by = {});
+  // Another run file for a run that exists (controller_change.cc). extend() has one that is over go
+  // on from its newest checkpoint, further than it was to go; change() starts nothing. changes: as
+  // plan::with_extension() and plan::with_changes() take them. False: there was nothing to change,
+  // or the key's request was carried out before. Code::User for bad changes; Code::Conflict where
+  // the run's state does not allow it, and for a key of other changes.
+  bool extend(const std::string& run, const std::string& changes,
+              const std::optional<std::string>& idempotency_key = {}, const std::string& by = {});
+  bool change(const std::string& run, const std::string& changes,
+              const std::optional<std::string>& idempotency_key = {}, const std::string& by = {});
+  // A new run that continues a checkpoint of another one, which has a copy of it; a key as submit()
+  // has it. Code::NotFound for an unknown run or checkpoint; Code::User for a damaged one, and for
+  // changes that are none or leave nothing to train.
+  Accepted fork(const std::string& run, const ForkRequest& request,
+                const std::optional<std::string>& idempotency_key = {}, const std::string& by = {});
   // Removes a run that is over, with its directory and all that the store knows of it.
   // Code::NotFound for an unknown run; Code::Conflict for one that is not over, that others wait
   // for, that belongs to another scheduler, that was started by hand and may still go on, whose
@@ -171,8 +191,14 @@ class Controller {
   void refuse_unreadable(const std::string& run_name);
   void wait_for_first_visit(const std::string& name);
   void do_beside(const base::Path& directory, double seconds, const std::function<void()>& work);
+  // What a new run's directory is made of, beside run.json and submission.json.
+  struct DirectoryContents {
+    std::map<std::string, std::string> beside{};
+    std::function<void(const base::Path& directory)> fill{};
+    double seconds = 0;  // that it may take
+  };
   void make_directory(const base::Path& directory, const std::string& run_json,
-                      const std::map<std::string, std::string>& beside);
+                      const DirectoryContents& contents);
 
   struct Watched {
     std::optional<runs::Launch> launch;  // the newest one, unless it is over
@@ -194,7 +220,23 @@ class Controller {
   // Code::Retry when the runs directory is not this controller's at the moment.
   void check_lease() const;
   std::string take_defaults(trainer::contract::RunConfig* config) const;
-  runs::RunNumber add_submitted(store::NewRun* run, const plan::SubmittedRun& asked);
+  runs::RunNumber add_submitted(store::NewRun* run, DirectoryContents contents);
+  // The run that the key was used for, if it was for this.
+  [[nodiscard]] std::optional<runs::Run> submitted_before(const std::string& key,
+                                                          const std::string& digest);
+
+  // Changed run files (controller_change.cc).
+  enum class Alteration { Extend, Change };
+  bool alter(Alteration what, const std::string& name, const std::string& changes,
+             const std::optional<std::string>& key, const std::string& by);
+  [[nodiscard]] runs::Run changed_run(const runs::Run& run, const std::string& config);
+  void refuse_extension(const runs::Run& run, const runs::Run& changed);
+  void write_change(const runs::Run& run, Alteration what);
+  void take_change(const runs::Run& stored, OpenRun* open);
+  [[nodiscard]] std::string config_to_write(OpenRun* open);
+  [[nodiscard]] static bool goes_further(const runs::Run& run, const runs::Attempt& attempt);
+  [[nodiscard]] std::optional<std::int64_t> time_limit_of(const runs::Run& run) const;
+  void keep_time_limit(OpenRun* open, runs::Launch* launch, runs::ProcessState process);
 
   // The loop (controller.cc).
   void loop(const std::stop_token& stop);

@@ -318,6 +318,9 @@ runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& f
     run.owner = submission->owner;
     run.tags = submission->tags;
     run.note = submission->note;
+    run.changed_utc = submission->changed_utc;
+    run.forked_from = submission->forked_from;
+    run.forked_checkpoint = submission->forked_checkpoint;
     for (runs::Launch& launch : launches) {
       if (run.scheduler.empty()) run.scheduler = scheduler_of(launch);
       // Another was made when this one was over, whether or not that was written down.

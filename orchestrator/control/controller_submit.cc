@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/control/controller.h"
+#include "orchestrator/control/request_key.h"
 #include "orchestrator/plan/run_plan.h"
 #include "orchestrator/runs/run_records.h"
 #include "trainer/contract/run_config.h"
@@ -18,19 +19,8 @@ namespace {
 
 constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
 constexpr int kMostIdTries = 100;
-constexpr const char* kKeyName = "key ";  // before a key, as a name to be locked: no run's id
-constexpr std::size_t kLongestKey = 200;
 constexpr double kAdoptionSeconds = 3;  // that a submission waits for it
 constexpr double kLookAgainSeconds = 0.01;
-
-void check_key(const std::string& key) {
-  bool good = !key.empty() && key.size() <= kLongestKey;
-  for (const char c : key) good = good && c > 0x20 && c < 0x7F;
-  if (!good) {
-    throw base::Error(base::Code::User,
-                      "the idempotency key is not usable; use 1 to 200 printable ASCII characters");
-  }
-}
 
 }  // namespace
 
@@ -45,29 +35,23 @@ Controller::Accepted Controller::submit(const std::string& body,
   const std::string digest =
       after.empty() ? asked.digest()
                     : base::digest_of(asked.digest() + " after " + base::join(after, "/"));
-  // The run that the key was used for; what it waited for may be gone by now.
-  const auto submitted_before = [&]() -> std::optional<runs::Run> {
-    const auto before = idempotency_key ? store_.submitted_with(*idempotency_key) : std::nullopt;
-    if (!before) return std::nullopt;
-    if (before->body_digest == digest) return find(before->id);
-    throw base::Error(base::Code::Conflict, "the idempotency key was used for run " + before->id +
-                                                " with another run file or other runs to wait "
-                                                "for; use a new key");
-  };
+  // What the key's run waited for may be gone by now.
   if (idempotency_key) {
     check_key(*idempotency_key);
     wait_for_adoption();
     refuse_unreadable(asked.config.name);
-    if (const auto before = submitted_before()) return {*before, false};
+    if (const auto before = submitted_before(*idempotency_key, digest)) return {*before, false};
   }
   store::NewRun run;
   run.after = resolve(after);
   // Ids are random, so only the same key must not come twice at once. What others are to wait for
   // is not removed meanwhile.
   std::vector<std::string> names = run.after;
-  if (idempotency_key) names.push_back(kKeyName + *idempotency_key);
+  if (idempotency_key) names.push_back(lock_name(*idempotency_key));
   const files::NameLocks::Held held = changing_.take(names, options_.submit_seconds);
-  if (const auto before = submitted_before()) return {*before, false};
+  if (idempotency_key) {
+    if (const auto before = submitted_before(*idempotency_key, digest)) return {*before, false};
+  }
   for (const std::string& id : run.after) (void)find(id);  // somebody may have removed it
   const std::string taken = take_defaults(&asked.config);
   if (!asked.plan && options_.plan) asked.plan = options_.plan(asked.config);
@@ -79,28 +63,42 @@ Controller::Accepted Controller::submit(const std::string& body,
   run.tags = labels.tags;
   run.note = labels.note;
   run.scheduler = runs::family_of(scheduler_.name());
-  const runs::RunNumber number = add_submitted(&run, asked);
+  DirectoryContents contents;
+  contents.seconds = options_.submit_seconds;
+  if (asked.plan) contents.beside = plan::plan_files(*asked.plan);
+  const runs::RunNumber number = add_submitted(&run, std::move(contents));
   base::log(base::LogLevel::Info, "run " + run.id + " was submitted" + taken);
   wake(number);
   return {find(run.id), true};
 }
 
+std::optional<runs::Run> Controller::submitted_before(const std::string& key,
+                                                      const std::string& digest) {
+  const auto before = store_.submitted_with(key);
+  if (!before) return std::nullopt;
+  if (before->body_digest == digest) return find(before->id);
+  throw base::Error(base::Code::Conflict, "the idempotency key was used for run " + before->id +
+                                              " with another run file or other runs to wait "
+                                              "for; use a new key");
+}
+
 // The directory first: it is the truth. If the controller dies before the row is written, the next
 // one adopts the run, key included.
-runs::RunNumber Controller::add_submitted(store::NewRun* run, const plan::SubmittedRun& asked) {
-  std::map<std::string, std::string> beside;
-  if (asked.plan) beside = plan::plan_files(*asked.plan);
+runs::RunNumber Controller::add_submitted(store::NewRun* run, DirectoryContents contents) {
   for (int tries = 0;; ++tries) {
     run->id = run->name + "-" + options_.random_hex(kIdBytes);
     if (store_.run(run->id)) continue;
     run->directory = (options_.runs_directory / run->id).string();
-    const runs::SubmissionRecord submission{
-        run->id,          run->created_utc, runs::Wanted::Run, run->idempotency_key,
-        run->body_digest, run->scheduler,   run->after,        false,
-        run->owner,       run->tags,        run->note};
-    beside[runs::kSubmissionName] = runs::submission_text(submission);
+    const runs::SubmissionRecord submission{run->id,           run->created_utc,
+                                            runs::Wanted::Run, run->idempotency_key,
+                                            run->body_digest,  run->scheduler,
+                                            run->after,        false,
+                                            run->owner,        run->tags,
+                                            run->note,         std::nullopt,
+                                            run->forked_from,  run->forked_checkpoint};
+    contents.beside[runs::kSubmissionName] = runs::submission_text(submission);
     try {
-      make_directory(run->directory, run->config, beside);
+      make_directory(run->directory, run->config, contents);
       break;
     } catch (const base::Error& error) {  // of a run that the store does not know yet
       if (error.code() != base::Code::Conflict || tries >= kMostIdTries) throw;
@@ -162,13 +160,14 @@ void Controller::refuse_unreadable(const std::string& run_name) {
 // A directory that comes after nobody waits for it any more is removed again: nobody was told of
 // its run.
 void Controller::make_directory(const base::Path& directory, const std::string& run_json,
-                                const std::map<std::string, std::string>& beside) {
+                                const DirectoryContents& contents) {
   enum class Fate { Made, GivenUp };
   const auto fate = std::make_shared<std::optional<Fate>>();
   const auto mutex = std::make_shared<std::mutex>();
   try {
-    do_beside(directory, options_.submit_seconds, [=, files = &files_] {
-      (void)trainer::contract::RunDirectory::create(*files, directory, run_json, beside);
+    do_beside(directory, contents.seconds, [=, files = &files_] {
+      (void)trainer::contract::RunDirectory::create(*files, directory, run_json, contents.beside,
+                                                    contents.fill);
       const std::scoped_lock lock(*mutex);
       if (fate->has_value()) {
         files->remove_tree(directory);

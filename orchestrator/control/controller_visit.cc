@@ -22,6 +22,8 @@ constexpr double kLeastSubmitPause = 60;       // after a launch that was refuse
 constexpr double kLongestSubmitPause = 900;
 constexpr double kTurnSeconds = 10;  // in which one of all that were refused is submitted
 constexpr double kGoneSeconds = 60;  // after which a directory that is not there will not come back
+constexpr const char* kConfigUnwritten =
+    "its run file was changed and cannot be written into its directory so far";
 constexpr int kVisitsForOldAttempts = 20;  // every how many also at attempts that are over
 
 bool is_gone(runs::ProcessState state) {
@@ -82,13 +84,14 @@ void Controller::begin_reading(OpenRun* open) {
   open->given = {};
   if (now >= open->unwritten.again) {
     open->given = open->unwritten;
+    if (open->unwritten.config) order.config = config_to_write(open);
     if (open->unwritten.submission) order.submission = open->submitted();
     if (open->unwritten.state) order.state = open->given_state = open->recorded();
     for (const runs::Launch& launch : open->launches) {
       if (open->unwritten.launches.count(launch.number) > 0) order.launches.push_back(launch);
     }
     // What changes from here on is written the next time.
-    open->unwritten.submission = open->unwritten.state = false;
+    open->unwritten.config = open->unwritten.submission = open->unwritten.state = false;
     open->unwritten.launches.clear();
   }
   const runs::RunNumber number = open->run.number;
@@ -185,7 +188,7 @@ void Controller::conclude(OpenRun* open, const RunReading& reading) {
   if (runs::is_over(run.state) && !run.settled && !open->unwritten.state && !open->given.state) {
     open->unwritten.state = true;
   }
-  if (run.drained && run.settled) return close(run.number);
+  if (run.drained && run.settled && !open->unwritten.config) return close(run.number);
   if (followed.more || (open->unwritten.any() && open->unwritten.again == 0)) {
     schedule(open, clock_.monotonic_seconds());
   }
@@ -264,6 +267,7 @@ void Controller::decide(OpenRun* open, const Followed& followed, const RunReadin
     seen.blocked_wait = blockage->wait;
   }
   const Decision decision = reconcile(seen, options_.limits);
+  if (watched.launch) keep_time_limit(open, &*watched.launch, process);
   const runs::Run before = run;
   apply(open, seen, decision, &watched);
   if (watched.launch && !watched.launch->over &&
@@ -391,6 +395,7 @@ Observation Controller::observe(const OpenRun& open, const Watched& watched,
   seen.progress_step = run.progress_step;
   seen.place_free = place_free;
   seen.why_not_now = scheduler_.why_not_now();
+  if (open.unwritten.config) seen.why_not_now = kConfigUnwritten;
   seen.now = clock_.monotonic_seconds();
   seen.not_before = open.not_before;
   seen.stop_sent = open.stop_sent;
@@ -401,6 +406,7 @@ Observation Controller::observe(const OpenRun& open, const Watched& watched,
   if (attempt != nullptr && !is_of_an_earlier_start(*attempt, seen.process)) {
     seen.journal_started = attempt->started;
     if (attempt->exit_code) seen.end = JournalEnd{*attempt->exit_code, attempt->message};
+    seen.goes_further = goes_further(run, *attempt);
   }
   if (seen.end && (seen.process.state == runs::ProcessState::Running ||
                    seen.process.state == runs::ProcessState::Waiting)) {
@@ -513,6 +519,7 @@ void Controller::launch(OpenRun* open) {
   launch.token = options_.random_hex(8);
   launch.attempts_before = open->attempts.empty() ? 0 : open->attempts.back().number;
   launch.started_utc = clock_.utc_seconds();
+  launch.time_limit = time_limit_of(open->run);
   // Written down, then started, then the handle: whatever is lost in between is found by its token.
   book_.begin(open, launch);
   count_place(*open);

@@ -182,6 +182,7 @@ Follower::Taken Follower::take_part(runs::Run* run, runs::Attempt* attempt, cons
     }
     summary.last_record_utc = std::max(older.last_record_utc, newer.last_record_utc);
   }
+  store::take_changes(&changed);
   store_.append(changed, after, chunk.records);
   *attempt = after;
   run->summary = summary;
@@ -203,8 +204,8 @@ void Follower::refresh(runs::Run* run, const std::vector<runs::Attempt>& attempt
   refresh_axis(run, attempts);
   refresh_rates(run);
   runs::RunSummary& summary = run->summary;
-  const std::vector<runs::EvaluationPoint> points = store::evaluation_points(
-      store::RunAxis(attempts), store_.evaluations(run->number, 0), summary.metric);
+  const std::vector<runs::EvaluationPoint> points =
+      store::evaluation_points(store::RunAxis(attempts), store_.evaluations(run->number, 0), *run);
   summary.time_to_accuracy_seconds = runs::time_to_accuracy(points);
   summary.crossing = summary.crossing_low = summary.crossing_high = std::nullopt;
   summary.crossing_model.clear();
@@ -216,6 +217,12 @@ void Follower::refresh(runs::Run* run, const std::vector<runs::Attempt>& attempt
   summary.crossing_low = crossing->low;
   summary.crossing_high = crossing->high;
   summary.crossing_model = runs::name_of(crossing->model);
+}
+
+void Follower::take_changes(runs::Run* run, const std::vector<runs::Attempt>& attempts) {
+  if (!run->changed_utc) return;
+  store::take_changes(run);
+  refresh(run, attempts);
 }
 
 const std::vector<runs::PastRun>& Follower::past_of(const runs::Run& run) {

@@ -37,6 +37,8 @@ class Follower {
   // Computes again what follows from the stored series: times, prediction, rates. Needed after a
   // restart, which may have come between the rows and these.
   void refresh(runs::Run* run, const std::vector<runs::Attempt>& attempts);
+  // The same of a run whose file was changed, by what it says now.
+  void take_changes(runs::Run* run, const std::vector<runs::Attempt>& attempts);
 
  private:
   struct Taken {

@@ -19,6 +19,7 @@ namespace regatta::orchestrator::control {
 
 // What is to be written into the run's directory; the store has it already.
 struct Unwritten {
+  bool config = false;  // run.json, which was changed; nothing is started before it is written
   bool submission = false;
   bool state = false;
   std::set<int> launches;  // by number
@@ -26,11 +27,12 @@ struct Unwritten {
   double pause = 0;        // after the next failure
 
   void add(const Unwritten& other) {
+    config |= other.config;
     submission |= other.submission;
     state |= other.state;
     launches.insert(other.launches.begin(), other.launches.end());
   }
-  [[nodiscard]] bool any() const { return submission || state || !launches.empty(); }
+  [[nodiscard]] bool any() const { return config || submission || state || !launches.empty(); }
 };
 
 struct OpenRun {
@@ -74,8 +76,10 @@ struct OpenRun {
   [[nodiscard]] bool resumes() const { return run.wanted == runs::Wanted::Resume; }
   [[nodiscard]] runs::SubmissionRecord submitted() const {
     const runs::Wanted wanted = resumes() ? runs::Wanted::Run : run.wanted;
-    return {run.id,    run.created_utc, wanted,    std::nullopt, "",      run.scheduler,
-            run.after, run.archived,    run.owner, run.tags,     run.note};
+    return {
+        run.id,          run.created_utc,      wanted,    std::nullopt, "",       run.scheduler,
+        run.after,       run.archived,         run.owner, run.tags,     run.note, run.changed_utc,
+        run.forked_from, run.forked_checkpoint};
   }
   [[nodiscard]] runs::RecordedState recorded() const {
     runs::RecordedState state{run.state,    run.error,         run.ended_utc,

@@ -92,6 +92,9 @@ bool is_a_wish(const Observation& seen, int code) {
 }
 
 std::string why_it_saved(const Observation& seen, int code) {
+  if (code == static_cast<int>(ExitCode::Finished)) {
+    return "its run file was changed since the attempt began";
+  }
   if (code == static_cast<int>(ExitCode::Continue)) return "the time of its attempt was over";
   if (!seen.process.words.empty()) return seen.process.words;
   return "a signal that was no cancel stopped its ranks";
@@ -106,10 +109,10 @@ Decision ended(const Observation& seen, const Limits& limits) {
     decision.error = error;
     return decision;
   };
-  if (end.code == static_cast<int>(ExitCode::Finished))
-    return finish(runs::RunState::Succeeded, "");
+  const bool finished = end.code == static_cast<int>(ExitCode::Finished);
+  if (finished && !seen.goes_further) return finish(runs::RunState::Succeeded, "");
   if (seen.wanted == runs::Wanted::Cancel) {
-    const bool clean = end.code == static_cast<int>(ExitCode::Stopped);
+    const bool clean = finished || end.code == static_cast<int>(ExitCode::Stopped);
     return finish(runs::RunState::Cancelled, clean ? "" : "while stopping: " + end.words);
   }
   if (seen.replaced) return retry(seen, limits, end.words);
@@ -130,7 +133,7 @@ Decision ended(const Observation& seen, const Limits& limits) {
     const bool by_hand = seen.wanted == runs::Wanted::Observe;
     return finish(runs::RunState::Stopped, by_hand ? "" : kStoppedBySignal);
   }
-  if (*end.code == static_cast<int>(ExitCode::Continue) ||
+  if (finished || *end.code == static_cast<int>(ExitCode::Continue) ||
       *end.code == static_cast<int>(ExitCode::Stopped)) {
     const std::string why = why_it_saved(seen, *end.code);
     // Each attempt must bring something, else its time is too short for any.

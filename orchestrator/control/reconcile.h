@@ -34,7 +34,8 @@ struct Observation {
   runs::ProcessReport process;   // of the launch whose end was not dealt with yet
   bool journal_started = false;  // that launch's attempt has written its first record
   std::optional<JournalEnd> end;
-  std::string last_log_line;          // of that launch; what is left when there is no journal
+  bool goes_further = false;  // that end was one when it began; its run file asks for more now
+  std::string last_log_line;  // of that launch; what is left when there is no journal
   std::int64_t checkpoint_step = -1;  // newest written, over all attempts
   int failures = 0;
   std::int64_t progress_step = -1;

@@ -23,18 +23,25 @@ void sweep(base::FileSystem& files, const base::Path& directory) {
   }
 }
 
+void write_config(base::FileSystem& files, const base::Path& directory, const std::string& config) {
+  const auto run = trainer::contract::RunDirectory::open(files, directory);
+  if (run.run_json() != config) base::replace_file(files, directory / "run.json", config);
+}
+
 void write_down(base::FileSystem& files, const ReadingOrder& order) {
+  if (order.config) write_config(files, order.directory, *order.config);
   // The state before the launches: a launch that is over without a state that says so counts as
   // the end of its run.
   if (order.submission) {
     auto submission = runs::read_submission(files, order.directory);
     const runs::SubmissionRecord& wanted = *order.submission;
     if (!submission || submission->wanted != wanted.wanted || submission->tags != wanted.tags ||
-        submission->note != wanted.note) {
+        submission->note != wanted.note || submission->changed_utc != wanted.changed_utc) {
       if (!submission) submission = wanted;
       submission->wanted = wanted.wanted;
       submission->tags = wanted.tags;
       submission->note = wanted.note;
+      submission->changed_utc = wanted.changed_utc;
       runs::write_submission(files, order.directory, *submission);
     }
   }

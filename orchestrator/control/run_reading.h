@@ -20,6 +20,7 @@ namespace regatta::orchestrator::control {
 struct ReadingOrder {
   base::Path directory;
   // Written first, in this order.
+  std::optional<std::string> config;  // run.json, where it says something else
   std::optional<runs::SubmissionRecord> submission;
   std::optional<runs::RecordedState> state;
   std::vector<runs::Launch> launches;

@@ -25,7 +25,6 @@ constexpr std::chrono::milliseconds kLook(250);  // how often the budget is aske
 // A job may have been submitted by a controller whose clock differed, or long before this one.
 constexpr double kClockDifference = 300;
 constexpr double kOldNodes = 600;       // what was known of nodes before that says nothing of now
-constexpr double kAgainSeconds = 10;    // after a request that could not be told
 constexpr double kClusterSeconds = 15;  // between two questions, while nothing is known of it
 constexpr double kBusySeconds = 60;     // after which a controller without open jobs is idle
 constexpr double kAgesAgo = 30.0 * 24 * 3600;
@@ -36,17 +35,14 @@ slurm::PollOutcome outcome_of(const std::optional<slurm::SlurmFailure>& failure)
                                                           : slurm::PollOutcome::Failed;
 }
 
-bool is_at_work(const slurm::JobRow& job) {
-  const slurm::JobPhase now = slurm::phase(job.state);
-  return now == slurm::JobPhase::Running || now == slurm::JobPhase::Ending;
-}
-
 // Of the jobs of ours that have nodes now.
 std::map<std::string, std::string> nodes_by_token(const slurm::JobBook& book) {
   std::map<std::string, std::string> nodes;
   for (const std::string& token : book.tokens()) {
     const slurm::JobRow* const job = book.row(token);
-    if (job != nullptr && job->nodes && is_at_work(*job)) nodes[token] = *job->nodes;
+    if (job != nullptr && job->nodes && slurm::has_nodes(slurm::phase(job->state))) {
+      nodes[token] = *job->nodes;
+    }
   }
   return nodes;
 }
@@ -90,8 +86,10 @@ SlurmScheduler::SlurmScheduler(base::FileSystem& files, const base::Clock& clock
       book_(!cluster_ || cluster_->accounting),
       budget_(settings_.limits) {
   threads_.emplace_back([this](const std::stop_token& stop) { collect(stop); });
-  for (int i = 0; i < kEndThreads + kAvoidThreads; ++i) {
-    slurm::JobRequests* const requests = i < kEndThreads ? &ends_ : &avoided_;
+  for (int i = 0; i < kEndThreads + kOtherThreads; ++i) {
+    slurm::JobRequests* const requests = i < kEndThreads    ? &ends_
+                                         : i == kEndThreads ? &avoided_
+                                                            : &limits_;
     threads_.emplace_back(
         [this, requests](const std::stop_token& stop) { carry_out(requests, stop); });
   }
@@ -229,6 +227,8 @@ runs::ProcessReport SlurmScheduler::poll(const std::string& handle) {
     logs_.forget(job->token);
     ends_.forget(job->token);
     avoided_.forget(job->token);
+    limits_.forget(job->token);
+    limit_answers_.erase(job->token);
     troubles_.erase(job->token);
   }
   return report;
@@ -268,116 +268,6 @@ void SlurmScheduler::somebody_looks() {
   const std::scoped_lock lock(mutex_);
   budget_.look(cluster_ ? slurm::PollKind::Jobs : slurm::PollKind::Cluster,
                clock_.monotonic_seconds());
-}
-
-void SlurmScheduler::avoid(const std::string& handle, const std::vector<std::string>& nodes) {
-  want(&avoided_, handle, slurm::JobRequest::Kind::Avoid, nodes);
-}
-void SlurmScheduler::stop(const std::string& handle) {
-  want(&ends_, handle, slurm::JobRequest::Kind::Stop);
-}
-void SlurmScheduler::kill(const std::string& handle) {
-  want(&ends_, handle, slurm::JobRequest::Kind::Kill);
-}
-
-void SlurmScheduler::want(slurm::JobRequests* requests, const std::string& handle,
-                          slurm::JobRequest::Kind kind, std::vector<std::string> nodes) {
-  const auto job = slurm::parse_job_handle(handle);
-  if (!job) return;
-  const std::scoped_lock lock(mutex_);
-  requests->add({kind, *job, std::move(nodes)}, clock_.monotonic_seconds());
-  changed_.notify_all();
-}
-
-void SlurmScheduler::carry_out(slurm::JobRequests* requests, const std::stop_token& stop) {
-  const slurm::SlurmCommands commands = commands_.until(stop);
-  std::unique_lock lock(mutex_);
-  while (!stop.stop_requested()) {
-    const std::optional<slurm::JobRequest> request = requests->take(clock_.monotonic_seconds());
-    if (!request) {
-      if (requests->empty()) {
-        changed_.wait(lock, stop, [&] { return !requests->empty(); });
-      } else {
-        changed_.wait_for(lock, stop, kLook, [] { return false; });
-      }
-      continue;
-    }
-    lock.unlock();
-    std::optional<slurm::SlurmFailure> failure;
-    try {
-      failure = request->kind == slurm::JobRequest::Kind::Avoid ? keep_away(*request, commands)
-                                                                : end(*request, commands);
-    } catch (const Error& error) {  // a node's name with a NUL byte
-      failure = slurm::SlurmFailure{slurm::FailureKind::Refused, error.what()};
-    }
-    lock.lock();
-    requests->finish(*request, judge(*request, failure));
-  }
-}
-
-std::optional<double> SlurmScheduler::judge(const slurm::JobRequest& request,
-                                            const std::optional<slurm::SlurmFailure>& failure) {
-  const double now = clock_.monotonic_seconds();
-  const std::string& token = request.job.token;
-  if (!failure || failure->kind == slurm::FailureKind::NotFound) {
-    troubles_.erase(token);
-    note_answer();
-    if (request.kind != slurm::JobRequest::Kind::Avoid) budget_.hurry(slurm::PollKind::Jobs, now);
-    return std::nullopt;
-  }
-  if (failure->kind == slurm::FailureKind::Stopped) return std::nullopt;
-  if (since_.count(token) == 0) return std::nullopt;  // it is over, and forgotten
-  std::string& logged = troubles_[token];
-  if (logged != failure->message) {
-    logged = failure->message;
-    base::log(base::LogLevel::Warning,
-              "job " + request.job.id + " cannot be " +
-                  (request.kind == slurm::JobRequest::Kind::Avoid
-                       ? "kept from nodes " + base::join(request.nodes, ",")
-                       : std::string("ended")) +
-                  ": " + failure->message);
-  }
-  // What Slurm understood and refused, it would refuse again.
-  if (failure->kind == slurm::FailureKind::Refused ||
-      failure->kind == slurm::FailureKind::Disabled) {
-    return std::nullopt;
-  }
-  return now + kAgainSeconds;
-}
-
-std::optional<slurm::SlurmFailure> SlurmScheduler::keep_away(const slurm::JobRequest& request,
-                                                             const slurm::SlurmCommands& commands) {
-  const slurm::Answer<slurm::JobRow> shown = commands.show_job(request.job.id);
-  if (!shown.value) return shown.failure;
-  if (slurm::token_of(*shown.value) != request.job.token) return std::nullopt;
-  // A name that the cluster does not have any more would cost the whole request.
-  const slurm::NodeSnapshot known = nodes_.snapshot();
-  std::vector<std::string> names;
-  for (const std::string& name : request.nodes) {
-    const bool is_list = name.find_first_of("[,") != std::string::npos;
-    const bool is_known = std::any_of(known.rows.begin(), known.rows.end(),
-                                      [&](const slurm::NodeRow& row) { return row.name == name; });
-    if (is_list || is_known || known.rows.empty()) names.push_back(name);
-  }
-  return commands.exclude(request.job.id, names).failure;
-}
-
-// A running trainer that is to stop gets TERM, saves and returns; a waiting job is simply
-// cancelled, and so is one that is to be killed. It is the newest job of the token, under the name
-// that squeue showed last; the controller asks again where somebody has just changed that.
-std::optional<slurm::SlurmFailure> SlurmScheduler::end(const slurm::JobRequest& request,
-                                                       const slurm::SlurmCommands& commands) {
-  slurm::JobRow job;
-  {
-    const std::scoped_lock lock(mutex_);
-    const slurm::JobRow* const row = book_.row(request.job.token);
-    if (row == nullptr) {
-      return slurm::SlurmFailure{slurm::FailureKind::Incomplete, "squeue has not shown it so far"};
-    }
-    job = *row;
-  }
-  const bool asks = request.kind == slurm::JobRequest::Kind::Stop && is_at_work(job);
-  return commands.cancel(job.id, job.name.value_or(""), asks ? "TERM" : "").failure;
 }
 
 void SlurmScheduler::collect(const std::stop_token& stop) {
@@ -542,6 +432,7 @@ void SlurmScheduler::note_answer() {
   contact_.trouble.clear();
   ends_.hurry(now);
   avoided_.hurry(now);
+  limits_.hurry(now);
 }
 
 slurm::PollOutcome SlurmScheduler::note(const std::string& program,

@@ -67,6 +67,9 @@ class SlurmScheduler final : public runs::Scheduler {
   [[nodiscard]] std::optional<std::vector<std::string>> usable_nodes(
       const trainer::contract::SlurmResources& wanted) override;
   void avoid(const std::string& handle, const std::vector<std::string>& nodes) override;
+  void limit(const std::string& handle, std::int64_t minutes) override;
+  [[nodiscard]] std::optional<runs::LimitAnswer> take_limit_answer(
+      const std::string& handle) override;
   [[nodiscard]] std::vector<std::string> lost_nodes() override;
   void look_soon() override;
   [[nodiscard]] std::optional<runs::Contact> contact(const std::string& handle) override;
@@ -77,15 +80,17 @@ class SlurmScheduler final : public runs::Scheduler {
  private:
   // Requests are carried out by these: what hangs on one job keeps the next from no more than one.
   static constexpr int kEndThreads = 4;
-  static constexpr int kAvoidThreads = 1;
+  static constexpr int kOtherThreads = 2;  // nodes to avoid, and time limits
 
   [[nodiscard]] slurm::Submission send(const batch::SlurmJob& job, base::FileSystem::Open mode,
                                        const slurm::SlurmCommands& commands);
   // job.id may be empty: not known.
   void expect(const slurm::JobHandle& job, double asked_since_utc);
   void want(slurm::JobRequests* requests, const std::string& handle, slurm::JobRequest::Kind kind,
-            std::vector<std::string> nodes = {});
+            std::vector<std::string> nodes = {}, std::int64_t minutes = 0);
   void carry_out(slurm::JobRequests* requests, const std::stop_token& stop);
+  [[nodiscard]] std::optional<slurm::SlurmFailure> tell(const slurm::JobRequest& request,
+                                                        const slurm::SlurmCommands& commands);
   [[nodiscard]] std::optional<slurm::SlurmFailure> end(const slurm::JobRequest& request,
                                                        const slurm::SlurmCommands& commands);
   [[nodiscard]] std::optional<slurm::SlurmFailure> keep_away(const slurm::JobRequest& request,
@@ -126,7 +131,8 @@ class SlurmScheduler final : public runs::Scheduler {
   // The last that was logged of each program's answers.
   std::string trouble_, accounting_trouble_;
   runs::Contact contact_;  // end_waits_utc is looked up
-  slurm::JobRequests ends_, avoided_;
+  slurm::JobRequests ends_, avoided_, limits_;
+  std::map<std::string, runs::LimitAnswer> limit_answers_;  // by token, until they are taken
   std::map<std::string, std::string> troubles_;  // of requests, by token: the last that was logged
   std::condition_variable_any changed_;
   std::vector<std::jthread> threads_;  // last: they end before what they use

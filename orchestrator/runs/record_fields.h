@@ -74,6 +74,9 @@ void fields(Archive& archive, R& r) {
   archive(served("owner").or_null().fixed(), r.owner);
   archive(served("tags").terminated('/').fixed(), r.tags);
   archive(served("note").or_null().fixed(), r.note);
+  archive(served("changed_utc", "changed_at").moment().fixed(), r.changed_utc);
+  archive(served("forked_from").or_null().fixed(), r.forked_from);
+  archive(served("forked_checkpoint").or_null().fixed(), r.forked_checkpoint);
   archive(kept("reason"), r.reason);
   archive(served("error").or_null(), r.error);
   archive(kept("failures"), r.failures);
@@ -102,6 +105,7 @@ void fields(Archive& archive, R& r) {
   archive(kept("words").if_any(), r.words);
   archive(served("action").if_any(), r.action);
   archive(served("nodes").if_any(), r.nodes);
+  archive(kept("time_limit").if_any(), r.time_limit);
 }
 
 template <typename Archive, RecordOf<SlowestRank> R>
@@ -154,6 +158,9 @@ void fields(Archive& archive, R& r) {
   archive(kept("owner").if_any(), r.owner);
   archive(kept("tags").if_any(), r.tags);
   archive(kept("note").if_any(), r.note);
+  archive(kept("changed_utc").if_any(), r.changed_utc);
+  archive(kept("forked_from").if_any(), r.forked_from);
+  archive(kept("forked_checkpoint").if_any(), r.forked_checkpoint);
 }
 
 template <typename Archive, RecordOf<RecordedState> R>

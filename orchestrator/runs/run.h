@@ -89,6 +89,10 @@ struct Run {
   std::string owner;              // who submitted it ("uid 1000", "token"); empty: not known
   std::vector<std::string> tags;  // in their order, each once
   std::string note;               // for people; may have several lines
+  // When its run file was changed last; empty: it is as it was submitted.
+  std::optional<double> changed_utc;
+  std::string forked_from;        // the id of the run that it continues; empty: of none
+  std::string forked_checkpoint;  // its checkpoint that this one began with
   RunState state = RunState::Queued;
   std::string reason;  // why it waits, for people; may be empty
   Wait wait;
@@ -122,6 +126,9 @@ struct Launch {
   std::string action;  // what to do about it; may be empty
   std::string nodes;   // that it has or had last, as a hostlist
   std::optional<std::int64_t> gpus;
+  // Minutes that its job was started with, or that the scheduler was told last; 0: its own choice.
+  // Absent: not known.
+  std::optional<std::int64_t> time_limit;
 
   bool operator==(const Launch&) const = default;
 };

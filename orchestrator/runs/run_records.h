@@ -23,6 +23,8 @@ struct SubmissionRecord {
   std::string owner{};  // these, too, as Run's
   std::vector<std::string> tags{};
   std::string note{};
+  std::optional<double> changed_utc{};
+  std::string forked_from{}, forked_checkpoint{};
 
   bool operator==(const SubmissionRecord&) const = default;
 };

@@ -83,6 +83,11 @@ struct Contact {
   std::optional<double> end_waits_utc{};
 };
 
+struct LimitAnswer {
+  std::int64_t minutes = 0;  // that were asked for
+  std::string refusal{};     // the scheduler's words; empty: they are the limit now
+};
+
 struct LaunchRequest {
   base::Path run_directory;
   base::Path log_path;               // stdout and stderr are appended there
@@ -139,11 +144,18 @@ class Scheduler {
   }
   // Nodes that the scheduler shows as dead now.
   [[nodiscard]] virtual std::vector<std::string> lost_nodes() { return {}; }
-  // These three are requests that are carried out soon, and tried again while that makes sense;
-  // trouble is logged. Asking again for what is under way adds nothing.
-  // What waits under the handle shall not start on these nodes (names or hostlists); they replace
-  // what was said before.
+  // avoid, limit, stop and kill are requests that are carried out soon, and tried again while that
+  // makes sense; trouble is logged. Asking again for what is under way adds nothing. What waits
+  // under the handle shall not start on these nodes (names or hostlists); they replace what was
+  // said before.
   virtual void avoid(const std::string&, const std::vector<std::string>&) {}
+  // What was started under the handle shall have this time limit, in minutes.
+  virtual void limit(const std::string&, std::int64_t) {}
+  // How the newest limit() of the handle that was told came out, once. Nothing: not known so far,
+  // or there are no limits.
+  [[nodiscard]] virtual std::optional<LimitAnswer> take_limit_answer(const std::string&) {
+    return std::nullopt;
+  }
   // Asks for a checkpoint and an end (TERM). Nothing happens to what is already gone.
   virtual void stop(const std::string& handle) = 0;
   // Ends it and all that it started (KILL).

@@ -10,8 +10,8 @@ namespace {
 // Whether `request` asks for what `present` does not do already.
 bool adds(const JobRequest& request, const std::optional<JobRequest>& present) {
   if (!present) return true;
-  if (request.kind == JobRequest::Kind::Avoid && present->kind == JobRequest::Kind::Avoid) {
-    return request.nodes != present->nodes;
+  if (request.kind == present->kind && request.kind <= JobRequest::Kind::Avoid) {
+    return request != *present;
   }
   return request.kind > present->kind;
 }

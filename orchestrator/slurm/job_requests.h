@@ -1,6 +1,6 @@
-// What is wanted of jobs and has to be said to Slurm: ends, and nodes to avoid. For each job one
-// command at a time and at most one request that waits, so repeated requests never pile up. Pure:
-// who carries them out is slurm_scheduler's.
+// What is wanted of jobs and has to be said to Slurm: ends, time limits, nodes to avoid. For each
+// job one command at a time and at most one request that waits, so repeated requests never pile up.
+// Pure: who carries them out is slurm_scheduler's.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@
 namespace regatta::orchestrator::slurm {
 
 struct JobRequest {
-  enum class Kind { Avoid, Stop, Kill };  // a later one is stronger
+  enum class Kind { Limit, Avoid, Stop, Kill };  // a later one is stronger
   Kind kind = Kind::Stop;
   JobHandle job;
   std::vector<std::string> nodes{};  // Avoid
+  std::int64_t minutes = 0;          // Limit
 
   bool operator==(const JobRequest&) const = default;
 };
@@ -26,7 +27,7 @@ struct JobRequest {
 class JobRequests {
  public:
   // The job's request from now on, unless one that is as strong waits or is being carried out.
-  // Other nodes to avoid replace those that were told.
+  // Other nodes to avoid and other limits replace those that were told.
   void add(const JobRequest& request, double now);
   // The next one to carry out, kills first; finish() has to follow. Nothing: none is due.
   [[nodiscard]] std::optional<JobRequest> take(double now);

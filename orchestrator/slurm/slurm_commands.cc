@@ -463,6 +463,13 @@ Answer<Done> SlurmCommands::exclude(const std::string& id,
       deadlines_.change_seconds, done);
 }
 
+Answer<Done> SlurmCommands::limit(const std::string& id, std::int64_t minutes) const {
+  require_id(id);
+  return ask<Done>(
+      {paths_.scontrol, "update", "JobId=" + id, "TimeLimit=" + std::to_string(minutes)},
+      deadlines_.change_seconds, done);
+}
+
 Answer<Done> SlurmCommands::release(const std::string& id) const {
   require_id(id);
   return ask<Done>({paths_.scontrol, "release", id}, deadlines_.change_seconds, done);

@@ -131,6 +131,9 @@ class SlurmCommands {
   // it had, and none lets it start anywhere.
   [[nodiscard]] Answer<Done> exclude(const std::string& id,
                                      const std::vector<std::string>& nodes) const;
+  // From the start of a job that runs, from now on for one that waits. Slurm lets only operators
+  // give a job that runs more time than it has.
+  [[nodiscard]] Answer<Done> limit(const std::string& id, std::int64_t minutes) const;
   [[nodiscard]] Answer<Done> release(const std::string& id) const;
 
  private:

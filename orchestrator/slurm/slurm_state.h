@@ -75,5 +75,8 @@ enum class JobPhase {
 // whose execution has ended; see ended_in_accounting().
 [[nodiscard]] JobPhase phase(const JobState& state);
 [[nodiscard]] bool ended_in_accounting(const JobState& state);
+[[nodiscard]] constexpr bool has_nodes(JobPhase phase) {
+  return phase == JobPhase::Running || phase == JobPhase::Ending;
+}
 
 }  // namespace regatta::orchestrator::slurm

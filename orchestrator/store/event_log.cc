@@ -49,6 +49,7 @@ const std::vector<EventKind>& event_kinds() {
       {"run.cancelled", "a run was cancelled"},
       {"run.cancel_asked", "somebody cancelled a run"},
       {"run.resume_asked", "somebody resumed a run"},
+      {"run.extend_asked", "somebody had a run that was over train further"},
       {"run.changed", "what a run asks for was changed"},
       {"run.labelled", "a run has other tags, or another note"},
       {"run.archived", "a run was archived"},
@@ -56,6 +57,8 @@ const std::vector<EventKind>& event_kinds() {
       {"run.removed", "a run was removed"},
       {"run.target_reached", "an evaluation met the target"},
       {"launch.submitted", "a job or a process was started for a run"},
+      {"launch.limited", "a job got another time limit"},
+      {"launch.limit_refused", "the scheduler refused to give a job another time limit"},
       {"launch.ended", "that job or process ended"},
       {"attempt.started", "an attempt began to train"},
       {"attempt.ended", "an attempt ended"},
@@ -141,8 +144,11 @@ std::string EventLog::id_of(runs::RunNumber run) {
 }
 
 void EventLog::note_added(const runs::Run& run, const std::string& by) {
+  const std::string origin = run.forked_from.empty()
+                                 ? ""
+                                 : "continues " + run.forked_checkpoint + " of " + run.forked_from;
   Event event = run.found_utc ? of("run.found", *run.found_utc, run.directory)
-                              : of("run.submitted", run.created_utc, "");
+                              : of("run.submitted", run.created_utc, origin);
   event.by = by;
   note(run, std::move(event));
 }

@@ -13,9 +13,8 @@ std::vector<runs::PastRun> past_runs(StoreReads& store, const runs::Run& run) {
   if (run.kind.empty() || !run.summary.target) return past;
   const runs::Better better = better_of(run.summary);
   for (const runs::Run& each : store.runs_alike(run.kind, run.created_utc, kMostPastRuns)) {
-    std::vector<runs::EvaluationPoint> points =
-        evaluation_points(RunAxis(store.attempts(each.number)), store.evaluations(each.number, 0),
-                          run.summary.metric);
+    std::vector<runs::EvaluationPoint> points = evaluation_points(
+        RunAxis(store.attempts(each.number)), store.evaluations(each.number, 0), run);
     // Its own target may have been another one.
     for (runs::EvaluationPoint& point : points) {
       point.target_met = better == runs::Better::Higher ? point.value >= *run.summary.target

@@ -376,6 +376,21 @@ CREATE TABLE webhooks (
 ) WITHOUT ROWID;
 )sql";
 
+// Runs whose file was changed, or that continue another one's checkpoint; and which requests that
+// change a run were carried out. The time limit that a job was told.
+constexpr const char* kChangeTable = R"sql(
+ALTER TABLE runs ADD COLUMN changed_utc REAL;
+ALTER TABLE runs ADD COLUMN forked_from TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN forked_checkpoint TEXT NOT NULL DEFAULT '';
+ALTER TABLE launches ADD COLUMN time_limit INTEGER;
+CREATE TABLE changes (
+  idempotency_key TEXT PRIMARY KEY,
+  run INTEGER NOT NULL,
+  body_digest TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX changes_of_run ON changes(run);
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion3,        kVersion4,
                                      kVersion5,        kVersion6,
@@ -384,7 +399,7 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kEventTable,      kLabelTables,
                                      kReferenceTable,  kRelativeDirectories,
                                      kStepBlockTables, kNodeStandings,
-                                     kWebhookPlaces};
+                                     kWebhookPlaces,   kChangeTable};
 constexpr int kStepBlocksVersion = 15;
 constexpr int kLabelTablesVersion = 12;
 constexpr int kSchemaVersion = static_cast<int>(std::size(kVersions));

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "orchestrator/store/predictions.h"
+#include "trainer/contract/run_config.h"
+
 namespace regatta::orchestrator::store {
 namespace {
 
@@ -81,13 +84,32 @@ RecentFigures recent_figures(const std::vector<StepRow>& newest_first) {
 
 std::vector<runs::EvaluationPoint> evaluation_points(const RunAxis& axis,
                                                      const std::vector<EvaluationRow>& rows,
-                                                     const std::string& metric) {
+                                                     const runs::Run& run) {
+  const runs::RunSummary& summary = run.summary;
+  const bool loss = better_of(summary) == runs::Better::Lower;
   std::vector<runs::EvaluationPoint> points;
   for (const EvaluationRow& row : rows) {
-    points.push_back({axis.at(row.attempt, row.seconds),
-                      metric == "mlm_loss" ? row.mlm_loss : row.mlm_accuracy, row.target_met});
+    const double value = loss ? row.mlm_loss : row.mlm_accuracy;
+    bool met = row.target_met;
+    if (run.changed_utc && summary.target) {
+      met = loss ? value <= *summary.target : value >= *summary.target;
+    }
+    points.push_back({axis.at(row.attempt, row.seconds), value, met});
   }
   return points;
+}
+
+void take_changes(runs::Run* run) {
+  if (!run->changed_utc) return;
+  const auto config = trainer::contract::parse_run_config(run->config, "run.json");
+  runs::RunSummary& summary = run->summary;
+  summary.steps = config.steps;
+  if (!config.target) return;
+  summary.target_times_baseline = config.target->times_baseline;
+  summary.target = config.target->value;
+  if (config.target->times_baseline && summary.baseline) {
+    summary.target = *config.target->times_baseline * *summary.baseline;
+  }
 }
 
 }  // namespace regatta::orchestrator::store

@@ -43,8 +43,13 @@ struct RecentFigures {
 // since another one may have had other ranks.
 [[nodiscard]] RecentFigures recent_figures(const std::vector<StepRow>& newest_first);
 
-// `metric`: "mlm_accuracy" or "mlm_loss". In order of the rows.
+// By the run's metric. In order of the rows, which are judged as the journal says, but those of a
+// run whose file was changed by the target that it has now.
 [[nodiscard]] std::vector<runs::EvaluationPoint> evaluation_points(
-    const RunAxis& axis, const std::vector<EvaluationRow>& rows, const std::string& metric);
+    const RunAxis& axis, const std::vector<EvaluationRow>& rows, const runs::Run& run);
+
+// What the file of a run that was changed says, in place of what its attempts said at their start:
+// steps and target.
+void take_changes(runs::Run* run);
 
 }  // namespace regatta::orchestrator::store

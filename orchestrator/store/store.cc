@@ -82,7 +82,8 @@ void remove_rows(Database& database, runs::RunNumber run) {
     remove(std::string(table) + " WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
   }
   for (const char* const table : {"steps", "evaluations", "checkpoints", "warnings", "attempts",
-                                  "launches", "run_tags", "run_nodes", "run_resolutions"}) {
+                                  "launches", "run_tags", "run_nodes", "run_resolutions",
+                                  "changes"}) {
     remove(std::string(table) + " WHERE run = ?1");
   }
   remove("runs WHERE number = ?1");
@@ -310,6 +311,35 @@ void Store::set_config(runs::RunNumber run, const std::string& config, const std
       .bind(runs::row_of(run), config)
       .run();
   events_->note_wish(run, "run.changed", by, words);
+  transaction.commit();
+}
+
+void Store::change_run(const runs::Run& run, const RunChange& change, const std::string& by) {
+  const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
+  Transaction transaction(*writer_);
+  const runs::RunSummary& summary = run.summary;
+  // Not drained: the controller reads it once more, and writes its file.
+  writer_
+      ->prepare(
+          "UPDATE runs SET config = ?2, changed_utc = ?3, steps = ?4, target = ?5, "
+          "target_times_baseline = ?6, time_to_accuracy = ?7, drained = 0 WHERE number = ?1")
+      .bind(runs::row_of(run.number), run.config, run.changed_utc, summary.steps, summary.target,
+            summary.target_times_baseline, summary.time_to_accuracy_seconds)
+      .run();
+  if (change.key) {
+    writer_->prepare("INSERT INTO changes(idempotency_key, run, body_digest) VALUES(?1, ?2, ?3)")
+        .bind(*change.key, runs::row_of(run.number), change.digest)
+        .run();
+  }
+  if (!change.words.empty()) events_->note_wish(run.number, "run.changed", by, change.words);
+  if (change.resumes) {
+    writer_->prepare("UPDATE runs SET wanted = ?2, archived = 0 WHERE number = ?1")
+        .bind(runs::row_of(run.number), static_cast<int>(runs::Wanted::Resume))
+        .run();
+    events_->note_wish(run.number, "run.extend_asked", by);
+    if (run.archived) events_->note_wish(run.number, "run.unarchived", by);
+  }
   transaction.commit();
 }
 

@@ -39,6 +39,13 @@ void take_config(const trainer::contract::RunConfig& config, NewRun* run);
 // Run::kind.
 [[nodiscard]] std::string kind_of(const trainer::contract::RunConfig& config);
 
+struct RunChange {
+  std::string words;               // what is another, for the event; empty: nothing
+  bool resumes = false;            // it is over, and is to go on
+  std::optional<std::string> key;  // of the request
+  std::string digest;              // of what it asked for
+};
+
 // All that a store has of a run, in the caller's transaction.
 void remove_rows(Database& database, runs::RunNumber run);
 
@@ -88,6 +95,9 @@ class Store : public StoreReads {
   // words: which keys of it are others now.
   void set_config(runs::RunNumber run, const std::string& config, const std::string& by = {},
                   const std::string& words = {});
+  // What follows from another run file: its config and changed_utc, and of its summary the steps,
+  // the target and the time to accuracy. On the disk, all or nothing.
+  void change_run(const runs::Run& run, const RunChange& change, const std::string& by = {});
   // Its idempotency key is another run's from here on.
   void drop_key(runs::RunNumber run);
   // All rows of the run, in one transaction; on a full disk, too. Its number is not given to

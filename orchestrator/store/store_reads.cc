@@ -173,6 +173,16 @@ std::optional<StoreReads::Submitted> StoreReads::submitted_with(
   return Submitted{ask.text(0), ask.text(1)};
 }
 
+std::optional<StoreReads::Submitted> StoreReads::changed_with(const std::string& idempotency_key) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(
+      "SELECT runs.id, changes.body_digest FROM changes JOIN runs ON runs.number = changes.run "
+      "WHERE changes.idempotency_key = ?1");
+  ask.bind(idempotency_key);
+  if (!ask.step()) return std::nullopt;
+  return Submitted{ask.text(0), ask.text(1)};
+}
+
 std::vector<runs::Launch> StoreReads::launches(runs::RunNumber run) {
   const ReaderPool::Lease reader = lease();
   Statement ask =

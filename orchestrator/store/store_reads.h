@@ -187,6 +187,8 @@ class StoreReads {
     std::string body_digest;
   };
   [[nodiscard]] std::optional<Submitted> submitted_with(const std::string& idempotency_key);
+  // The run that was changed, as Store::change_run() has it.
+  [[nodiscard]] std::optional<Submitted> changed_with(const std::string& idempotency_key);
 
   // Launches and attempts, by number and execution.
   [[nodiscard]] std::vector<runs::Launch> launches(runs::RunNumber run);

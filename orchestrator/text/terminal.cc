@@ -323,6 +323,9 @@ std::string run_details(const Json& run) {
   if (run.contains("checkpoint") && run["checkpoint"].is_object()) {
     rows.push_back({"checkpoint", text_of(run["checkpoint"], "path")});
   }
+  if (const std::string origin = text_of(run, "forked_from"); !origin.empty()) {
+    rows.push_back({"continues", text_of(run, "forked_checkpoint") + " of " + origin});
+  }
   if (const std::string tags = tags_text(run); !tags.empty()) rows.push_back({"tags", tags});
   for (const std::string& line : base::split(text_of(run, "note"), '\n')) {
     if (!line.empty()) rows.push_back({"note", line});

@@ -44,17 +44,17 @@ class Distinct {
   }
   void set(orchestrator::runs::Run& r) {
     auto& [number, id, name, config, kind, directory, created_utc, found_utc, wanted, scheduler,
-           after, archived, owner, tags, note, state, reason, wait, error, ended_utc, failures,
-           progress_step, drained, settled, summary] = r;
+           after, archived, owner, tags, note, changed_utc, forked_from, forked_checkpoint, state,
+           reason, wait, error, ended_utc, failures, progress_step, drained, settled, summary] = r;
     fill(number, id, name, config, kind, directory, created_utc, wanted, scheduler, after, archived,
          state, reason, wait, error, ended_utc, failures, progress_step, drained, settled, summary,
-         found_utc, owner, tags, note);
+         found_utc, owner, tags, note, changed_utc, forked_from, forked_checkpoint);
   }
   void set(orchestrator::runs::Launch& r) {
     auto& [number, token, handle, attempts_before, started_utc, over, replaced, exit_code, signal,
-           ended_utc, cause, words, action, nodes, gpus] = r;
+           ended_utc, cause, words, action, nodes, gpus, time_limit] = r;
     fill(number, token, handle, attempts_before, started_utc, over, replaced, exit_code, signal,
-         ended_utc, cause, words, action, nodes, gpus);
+         ended_utc, cause, words, action, nodes, gpus, time_limit);
   }
   void set(orchestrator::runs::SlowestRank& r) {
     auto& [rank, step, phase, phase_seconds, utc] = r;
@@ -70,9 +70,9 @@ class Distinct {
   }
   void set(orchestrator::runs::SubmissionRecord& r) {
     auto& [id, created_utc, wanted, idempotency_key, body_digest, scheduler, after, archived, owner,
-           tags, note] = r;
+           tags, note, changed_utc, forked_from, forked_checkpoint] = r;
     fill(id, created_utc, wanted, idempotency_key, body_digest, scheduler, after, archived, owner,
-         tags, note);
+         tags, note, changed_utc, forked_from, forked_checkpoint);
   }
   void set(orchestrator::runs::RecordedState& r) {
     auto& [state, error, ended_utc, failures, progress_step, launch] = r;

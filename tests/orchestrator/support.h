@@ -107,6 +107,15 @@ class ScriptedScheduler final : public orchestrator::runs::Scheduler {
     return usable;
   }
 
+  void limit(const std::string& handle, std::int64_t minutes) override {
+    limits.emplace_back(handle, minutes);
+  }
+  [[nodiscard]] std::optional<orchestrator::runs::LimitAnswer> take_limit_answer(
+      const std::string& handle) override {
+    const auto node = limit_answers.extract(handle);
+    if (node.empty()) return std::nullopt;
+    return node.mapped();
+  }
   [[nodiscard]] std::vector<std::string> lost_nodes() override { return lost; }
   [[nodiscard]] std::optional<orchestrator::runs::Contact> contact(const std::string&) override {
     return slurm;
@@ -131,6 +140,8 @@ class ScriptedScheduler final : public orchestrator::runs::Scheduler {
   std::optional<orchestrator::runs::Contact> slurm;  // nothing: nobody has to be asked
   int looks = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> avoided;
+  std::vector<std::pair<std::string, std::int64_t>> limits;
+  std::map<std::string, orchestrator::runs::LimitAnswer> limit_answers;  // to be taken, by handle
 };
 
 // Writes an attempt's journal with times as told.

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/checkpoint/samples.h"
 #include "trainer/contract/exit_code.h"
+#include "trainer/contract/run_config.h"
 
 namespace regatta::tests::simulation {
 namespace {
@@ -52,9 +54,20 @@ Job& Cluster::add(const LaunchRequest& request, double delay) {
   job->report.words = "Resources";
   Truth& truth = truths_[request.run_directory];
   ++truth.jobs;
-  job->after_the_end = truth.finished;
+  job->after_the_end = has_finished(request.run_directory);
   jobs_.push_back(std::move(job));
   return *jobs_.back();
+}
+
+bool Cluster::has_finished(const base::Path& directory) {
+  const Truth& truth = truths_[directory];
+  return truth.finished && truth.steps >= steps_of(directory);
+}
+
+std::int64_t Cluster::steps_of(const base::Path& directory) {
+  if (!files_.exists(directory / "run.json")) return 0;
+  const auto run = trainer::contract::RunDirectory::open(files_, directory);
+  return trainer::contract::parse_run_config(run.run_json(), "run.json").steps;
 }
 
 std::string Cluster::submit(const LaunchRequest& request) {
@@ -151,7 +164,7 @@ void Cluster::begin_attempt(Job* job) {
   record.process = kProcess;
   record.host = "node1";
   record.hosts = {"node1"};
-  record.steps = kSteps;
+  record.steps = job->goal = steps_of(job->directory);
   record.batch_size = 8;
   record.first_step = job->step;
   record.metric = "mlm_accuracy";
@@ -187,6 +200,7 @@ bool Cluster::record(Job* job, const Body& body) {
 }
 
 void Cluster::train(Job* job) {
+  if (job->step >= job->goal) return finish(job, 0, "steps");
   trainer::contract::StepRecord record;
   record.step = ++job->step;
   record.loss = record.mlm_loss = 1.0 / static_cast<double>(job->step);
@@ -195,7 +209,7 @@ void Cluster::train(Job* job) {
   record.seconds = kStepSeconds;
   if (!this->record(job, record)) return;
   if (job->step % kStepsForCheckpoint == 0) save(job);
-  if (job->ended || job->step < kSteps) return;
+  if (job->ended || job->step < job->goal) return;
   trainer::contract::EvalRecord evaluation;
   evaluation.step = job->step;
   evaluation.mlm_accuracy = 0.25;
@@ -210,7 +224,11 @@ void Cluster::save(Job* job) {
   record.bytes = 10;
   if (!this->record(job, record)) return;
   std::int64_t& checkpoint = truths_[job->directory].checkpoint;
-  checkpoint = std::max(checkpoint, job->step);
+  if (job->step <= checkpoint) return;
+  checkpoint = job->step;
+  const SampleCheckpoint sample(job->step, job->attempt->execution);
+  checkpoint::CheckpointStore(files_, job->directory / "checkpoints")
+      .write(sample.contents, always);
 }
 
 void Cluster::finish(Job* job, int code, const std::string& reason) {
@@ -224,7 +242,11 @@ void Cluster::finish(Job* job, int code, const std::string& reason) {
   (void)torn;
   if (!job->torn.empty()) job->journal->append(job->torn);  // what ends in order writes all of it
   job->torn.clear();
-  if (code == 0) truths_[job->directory].finished = true;
+  if (code == 0) {
+    Truth& truth = truths_[job->directory];
+    truth.finished = true;
+    truth.steps = job->goal;
+  }
   end(job, code, std::nullopt, code == 0 ? Cause::None : Cause::None);
 }
 

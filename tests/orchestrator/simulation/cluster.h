@@ -29,6 +29,7 @@ struct Job {
   std::optional<trainer::contract::AttemptName> attempt;
   std::unique_ptr<base::WritableFile> journal;
   std::int64_t epoch = 0, sequence = 0, step = 0;
+  std::int64_t goal = 0;  // its run file's steps, when the attempt began
   double began = 0;
   std::string torn;              // the rest of a line of which the first part is written
   std::optional<double> stops;   // when TERM reaches it
@@ -41,6 +42,7 @@ struct Job {
 struct Truth {
   std::int64_t checkpoint = 0;
   bool finished = false;
+  std::int64_t steps = 0;  // that it had when it finished last
   int jobs = 0;
 };
 
@@ -61,6 +63,10 @@ class Cluster final : public orchestrator::runs::Scheduler {
   [[nodiscard]] std::vector<const Job*> live() const;
   [[nodiscard]] const std::vector<std::unique_ptr<Job>>& jobs() const { return jobs_; }
   [[nodiscard]] const Truth& truth(const base::Path& directory) { return truths_[directory]; }
+  // Whether it has trained all that its run file asks for.
+  [[nodiscard]] bool has_finished(const base::Path& directory);
+  // Of the run file there; 0: there is none.
+  [[nodiscard]] std::int64_t steps_of(const base::Path& directory);
 
   [[nodiscard]] std::string name() const override { return "simulated"; }
   [[nodiscard]] std::string why_not_now() override;

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "orchestrator/runs/run_records.h"
+#include "trainer/contract/run_config.h"
 
 namespace regatta::tests::simulation {
 namespace {
@@ -126,6 +127,10 @@ bool World::attempt(const std::string& what, const std::function<void()>& call) 
 void World::lose_what_is_unwritten(Wish* wish) {
   wish->told.reset();
   if (wish->id.empty() || wish->removed) return;
+  if (wish->steps && cluster_.steps_of(directory_of(*wish)) != *wish->steps) {
+    wish->steps.reset();
+    wish->unsure = true;
+  }
   const auto submission = runs::read_submission(jobs_mount_, directory_of(*wish));
   const auto state = runs::read_state(jobs_mount_, directory_of(*wish));
   const bool cancelled = submission && submission->wanted == runs::Wanted::Cancel;
@@ -243,7 +248,40 @@ void World::submit(Wish* wish) {
   wish->id = accepted->run.id;
 }
 
+// Of a run that is over or under way; most of the time it is not in the state for it.
+void World::change_steps(Wish* wish) {
+  const bool extends = chance_.one_in(2);
+  const std::int64_t steps = Cluster::kSteps + 1 + chance_.below(8);
+  const std::string changes = "{\"steps\": " + std::to_string(steps) + "}";
+  const std::string name = (extends ? "extend " : "change ") + wish->id;
+  bool refused = false, changed = false;
+  const bool answered = ask(name, [&] {
+    try {
+      changed =
+          extends ? controller_->extend(wish->id, changes) : controller_->change(wish->id, changes);
+    } catch (const base::Error& error) {
+      refused = error.code() == base::Code::Conflict || error.code() == base::Code::NotFound;
+      if (!refused) throw;
+    }
+  });
+  if (!answered) {
+    wish->steps.reset();
+    if (!extends) return;
+    wish->unsure = true;
+    wish->cancelled = false;
+    wish->told.reset();
+    return;
+  }
+  tell(name + " to " + std::to_string(steps) + (refused ? ": refused" : ""));
+  if (refused) return;
+  wish->steps = steps;
+  if (!extends || !changed) return;
+  wish->cancelled = false;
+  wish->told.reset();
+}
+
 void World::change(Wish* wish) {
+  if (chance_.one_in(4)) return change_steps(wish);
   const int what = chance_.below(5);
   const std::string name = what < 2 ? "cancel " : what < 4 ? "resume " : "remove ";
   bool changed = false, over = false;
@@ -296,6 +334,9 @@ void World::check_jobs() {
     for (const auto& wish : wishes_) {
       if (wish->id.empty() || directory_of(*wish) != job.directory) continue;
       if (wish->removed) violated("run " + wish->id + " was removed, and is started");
+      if (wish->steps && cluster_.steps_of(job.directory) != *wish->steps) {
+        violated("run " + wish->id + " is started before its changed file is there");
+      }
       if (wish->cancelled && jobs_seen_ >= wish->launches) {
         violated("run " + wish->id + " was cancelled, and is started");
       }
@@ -432,9 +473,18 @@ void World::check_wish(const Wish& wish) {
   }
   // A removal that was told to have failed may have got as far as that.
   if (wish.maybe_removed && !jobs_mount_.exists(directory_of(wish) / "run.json")) return;
-  const bool finished = cluster_.truth(directory_of(wish)).finished;
+  const std::int64_t steps = trainer::contract::parse_run_config(run->config, "run.json").steps;
+  if (wish.steps && steps != *wish.steps) {
+    violated("run " + wish.id + " was given " + std::to_string(*wish.steps) + " steps, and has " +
+             std::to_string(steps));
+  }
+  if (steps != cluster_.steps_of(directory_of(wish))) {
+    violated("run " + wish.id + " has another run file in its directory");
+  }
+  const bool finished = cluster_.has_finished(directory_of(wish));
   const bool succeeded = run->state == runs::RunState::Succeeded;
-  if (finished != succeeded) {
+  // What was extended without an answer may have lost its wish with the store.
+  if (finished != succeeded && !(wish.unsure && succeeded)) {
     violated("run " + wish.id + (finished ? " finished" : " did not finish") + ", and is " +
              runs::name_of(run->state) + " " + run->error);
   }

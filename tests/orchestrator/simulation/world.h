@@ -55,8 +55,9 @@ class World {
   // What a user has asked for under one key, and what they were told.
   struct Wish {
     std::string key, body, id;
-    std::vector<std::string> after;  // ids
-    bool refused = false;            // for good
+    std::vector<std::string> after;     // ids
+    std::optional<std::int64_t> steps;  // that were told to be its own from then on
+    bool refused = false;               // for good
     bool cancelled = false, removed = false, maybe_removed = false;
     bool unsure = false;                               // an answer to a change of it did not come
     std::optional<orchestrator::runs::RunState> told;  // an end that was shown
@@ -82,6 +83,7 @@ class World {
   void use();
   void submit(Wish* wish);
   void change(Wish* wish);
+  void change_steps(Wish* wish);
   [[nodiscard]] base::Path directory_of(const Wish& wish) const;
 
   // What holds at any time; and at the end, of each wish; and of the store against the journals.

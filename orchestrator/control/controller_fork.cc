@@ -1,0 +1,131 @@
+// A run that continues another one's checkpoint: submitted with a copy of that in its directory,
+// which comes into being complete or not at all.
+#include <algorithm>
+#include <memory>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/shell_words.h"
+#include "base/text.h"
+#include "checkpoint/copy.h"
+#include "checkpoint/held_mark.h"
+#include "checkpoint/store.h"
+#include "orchestrator/control/controller.h"
+#include "orchestrator/control/request_key.h"
+#include "orchestrator/plan/run_changes.h"
+#include "topology/plan/plan.h"
+#include "trainer/contract/run_config.h"
+
+namespace regatta::orchestrator::control {
+namespace {
+
+constexpr double kLookSeconds = 5;   // for the checkpoints to be listed
+constexpr double kCopySeconds = 60;  // for one to be copied
+constexpr const char* kReader = "fork";
+constexpr const char* kPlanFiles[] = {"plan.json", "plan.tuner"};
+
+// By name, by step, or the newest. Throws where there is none of these that is whole.
+checkpoint::Entry choose(base::FileSystem& files, const base::Path& run_directory,
+                         const std::string& run, const std::string& asked) {
+  const auto step = base::parse_integer(asked);
+  std::vector<checkpoint::Entry> found;
+  for (checkpoint::Entry& entry :
+       checkpoint::CheckpointStore(files, run_directory / "checkpoints").list()) {  // newest first
+    const bool whole = entry.status == checkpoint::Status::Valid;
+    const bool meant = asked == "latest" ? whole && found.empty()
+                       : step            ? entry.step == *step && whole
+                                         : entry.name == asked;
+    if (meant) found.push_back(std::move(entry));
+  }
+  const std::string see = "; `" + base::shown_command("regatta ckpt ls", run) + "` lists them";
+  if (found.empty()) {
+    throw base::Error(base::Code::NotFound,
+                      "run " + run + " has no checkpoint " + base::printable(asked) + see);
+  }
+  if (found.size() > 1) {
+    throw base::Error(base::Code::User, "run " + run + " has several checkpoints of step " + asked +
+                                            "; name one" + see);
+  }
+  if (found.front().status != checkpoint::Status::Valid) {
+    throw base::Error(base::Code::User, "checkpoint " + found.front().name +
+                                            " is not whole: " + found.front().reason + see);
+  }
+  return found.front();
+}
+
+// Into a directory that is being made. While it reads, nobody's retention removes the original.
+void fill(base::FileSystem& files, const base::Clock& clock, const checkpoint::Entry& origin,
+          const base::Path& parent, bool with_plan, const base::Path& directory) {
+  const base::Path from = parent / "checkpoints" / origin.name;
+  const auto mark = checkpoint::hold_mark(files, clock, from, kReader);
+  checkpoint::copy_checkpoint(files, from, *origin.manifest,
+                              directory / "checkpoints" / origin.name);
+  files.sync_directory(directory / "checkpoints");
+  for (const char* const name : kPlanFiles) {
+    if (!with_plan || !files.exists(parent / name)) continue;
+    base::replace_file(files, directory / name,
+                       files.read(parent / name, topology::plan::kMostPlanBytes));
+  }
+}
+
+}  // namespace
+
+Controller::Accepted Controller::fork(const std::string& name, const ForkRequest& request,
+                                      const std::optional<std::string>& idempotency_key,
+                                      const std::string& by) {
+  check_lease();
+  if (idempotency_key) {
+    check_key(*idempotency_key);
+    wait_for_adoption();
+  }
+  const runs::Run parent = find(name);
+  const plan::ChangedRunFile file =
+      plan::forked_run_file(parent.config, request.changes, request.name);
+  const std::string digest = base::digest_of(base::join(
+      {"fork", parent.id, request.checkpoint, request.name, plan::canonical_json(request.changes)},
+      " "));
+  std::vector<std::string> names;
+  if (idempotency_key) {
+    refuse_unreadable(file.config.name);
+    names.push_back(lock_name(*idempotency_key));
+  }
+  const files::NameLocks::Held held = changing_.take(names, kCopySeconds);
+  if (idempotency_key) {
+    if (const auto before = submitted_before(*idempotency_key, digest)) return {*before, false};
+  }
+  const auto origin = std::make_shared<checkpoint::Entry>();  // with a work that may come later
+  do_beside(parent.directory, kLookSeconds,
+            [origin, files = &files_, directory = parent.directory, id = parent.id,
+             asked = request.checkpoint] { *origin = choose(*files, directory, id, asked); });
+  if (file.config.steps <= origin->step) {
+    throw base::Error(base::Code::User, "the fork would end at step " +
+                                            std::to_string(file.config.steps) +
+                                            ", and its checkpoint is of step " +
+                                            std::to_string(origin->step) + "; give it more steps");
+  }
+  store::NewRun run;
+  store::take_config(file.config, &run);
+  run.created_utc = clock_.utc_seconds();
+  run.idempotency_key = idempotency_key;
+  run.body_digest = digest;
+  run.by = run.owner = by;
+  run.scheduler = runs::family_of(scheduler_.name());
+  run.forked_from = parent.id;
+  run.forked_checkpoint = origin->name;
+  DirectoryContents contents;
+  contents.seconds = kCopySeconds;
+  const bool with_plan =
+      file.config.ranks == trainer::contract::parse_run_config(parent.config, "run.json").ranks;
+  contents.fill = [files = &files_, clock = &clock_, origin, with_plan,
+                   directory = base::Path(parent.directory)](const base::Path& into) {
+    fill(*files, *clock, *origin, directory, with_plan, into);
+  };
+  const runs::RunNumber number = add_submitted(&run, std::move(contents));
+  base::log(base::LogLevel::Info,
+            "run " + run.id + " continues " + origin->name + " of " + parent.id);
+  wake(number);
+  return {find(run.id), true};
+}
+
+}  // namespace regatta::orchestrator::control

@@ -1,0 +1,24 @@
+// The key with which a request may be repeated (the header Idempotency-Key).
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+
+namespace regatta::orchestrator::control {
+
+constexpr std::size_t kLongestKey = 200;
+
+// Code::User for one that cannot be one.
+inline void check_key(const std::string& key) {
+  bool good = !key.empty() && key.size() <= kLongestKey;
+  for (const char c : key) good = good && c > 0x20 && c < 0x7F;
+  if (good) return;
+  throw base::Error(base::Code::User,
+                    "the idempotency key is not usable; use 1 to 200 printable ASCII characters");
+}
+
+// As a name to be locked; no run's id.
+[[nodiscard]] inline std::string lock_name(const std::string& key) { return "key " + key; }
+
+}  // namespace regatta::orchestrator::control

@@ -1,0 +1,138 @@
+#include "orchestrator/plan/run_changes.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "trainer/contract/run_change.h"
+
+namespace regatta::orchestrator::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using trainer::contract::KeyDifference;
+using trainer::contract::RunConfig;
+
+constexpr int kDepth = 8;
+constexpr std::size_t kShownKeys = 4;
+const std::string kSlurm = "slurm.";
+const std::string kTimeLimit = kSlurm + "time_limit";
+
+[[noreturn]] void refuse(const std::string& why) { throw base::Error(base::Code::User, why); }
+
+Json parse_changes(const std::string& changes) {
+  Json asked = base::json_depth_at_most(changes, kDepth) ? base::parse_json<Json>(changes)
+                                                         : Json(Json::value_t::discarded);
+  if (!asked.is_object()) {
+    refuse("changes are not a JSON object; send the keys of the run file that are to change");
+  }
+  if (!asked.contains("target")) return asked;
+  Json& target = asked["target"];
+  if (target.is_number()) target = Json{{"value", target}};
+  // Exactly one of the two: who gives one takes the other away.
+  if (target.is_object() && target.contains("value") != target.contains("times_baseline")) {
+    target[target.contains("value") ? "times_baseline" : "value"] = nullptr;
+  }
+  return asked;
+}
+
+bool has_null(const Json& json) {
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_null() || (value.is_object() && has_null(value))) return true;
+  }
+  return false;
+}
+
+std::string words_of(const std::vector<KeyDifference>& differences) {
+  std::vector<std::string> parts;
+  for (const KeyDifference& each : differences) {
+    parts.push_back(each.key + " from " + each.a + " to " + each.b);
+  }
+  return base::join(parts, ", ");
+}
+
+bool is_slurm(const KeyDifference& difference) { return difference.key.rfind(kSlurm, 0) == 0; }
+
+// As the user wrote them: what parse_changes() added is none of his.
+void refuse_nulls(const std::string& changes) {
+  if (has_null(base::parse_json<Json>(changes))) {
+    refuse("a key of the changes is null; give it a value");
+  }
+}
+
+struct Merged {
+  RunConfig before, after;
+};
+Merged merge(const std::string& config, const Json& asked, const char* source) {
+  Json json = base::parse_json<Json>(config);
+  json.merge_patch(asked);
+  return {trainer::contract::parse_run_config(config, "run.json"),
+          trainer::contract::parse_run_config(base::json_text(json), source)};
+}
+
+}  // namespace
+
+ChangedRunFile with_changes(const std::string& config, const std::string& changes) {
+  const Json asked = parse_changes(changes);
+  if (asked.empty()) refuse("the changes are empty; give what is to change");
+  refuse_nulls(changes);
+  const Merged merged = merge(config, asked, "the changed run");
+  std::vector<std::string> keys;
+  for (const KeyDifference& each :
+       trainer::contract::fixed_differences(merged.before, merged.after)) {
+    if (!is_slurm(each)) keys.push_back(each.key);
+  }
+  const Json slurm = asked.value("slurm", Json::object());
+  for (const auto& [key, value] : slurm.items()) {
+    if (kSlurm + key != kTimeLimit) keys.push_back(kSlurm + base::printable(key));
+  }
+  if (!keys.empty()) {
+    keys.resize(std::min(keys.size(), kShownKeys));
+    refuse(base::join(keys, ", ") +
+           " cannot change once the run exists; `regatta fork` makes a run that continues it with "
+           "other settings");
+  }
+  // A section slurm that was not there has all its keys now, of which one was meant.
+  std::vector<KeyDifference> found = trainer::contract::differences(merged.before, merged.after);
+  std::erase_if(found,
+                [](const KeyDifference& each) { return is_slurm(each) && each.key != kTimeLimit; });
+  return {merged.after, trainer::contract::to_json(merged.after), words_of(found)};
+}
+
+ChangedRunFile with_extension(const std::string& config, const std::string& changes) {
+  const Json asked = parse_changes(changes);
+  if (asked.empty()) refuse("nothing says how far the run is to go; give steps, a target, or both");
+  for (const auto& [key, value] : asked.items()) {
+    if (key != "steps" && key != "target") {
+      refuse("an extension has no " + base::printable(key) +
+             "; give steps, a target, or both, and change the rest with `regatta change`");
+    }
+  }
+  return with_changes(config, changes);
+}
+
+ChangedRunFile forked_run_file(const std::string& config, const std::string& changes,
+                               const std::string& name) {
+  Json asked = changes.empty() ? Json::object() : parse_changes(changes);
+  if (!name.empty()) asked["name"] = name;
+  const Merged merged = merge(config, asked, "the forked run");
+  for (const KeyDifference& each : trainer::contract::differences(merged.before, merged.after)) {
+    if (each.key.rfind("model.", 0) == 0 || each.key.rfind("data.", 0) == 0) {
+      refuse(each.key +
+             " cannot change in a run that continues a checkpoint; submit a run of its own");
+    }
+  }
+  return {merged.after, trainer::contract::to_json(merged.after), ""};
+}
+
+std::string canonical_json(const std::string& text) {
+  const auto json = base::json_depth_at_most(text, kDepth)
+                        ? base::parse_json<nlohmann::json>(text)
+                        : nlohmann::json(nlohmann::json::value_t::discarded);
+  if (json.is_discarded()) return text;
+  return base::json_text(json);
+}
+
+}  // namespace regatta::orchestrator::plan

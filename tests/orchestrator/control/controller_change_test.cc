@@ -1,0 +1,402 @@
+// `regatta extend` and `regatta change`: another run file for a run that exists.
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+#include "orchestrator/runs/run_records.h"
+#include "orchestrator/store/database.h"
+#include "tests/checkpoint/samples.h"
+#include "tests/orchestrator/control/controller_fixture.h"
+#include "tests/shared_data.h"
+#include "trainer/contract/exit_code.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using testing::HasSubstr;
+using tests::JournalAuthor;
+
+class ChangeTest : public ControllerFixture {
+ protected:
+  ChangeTest() : ControllerFixture(1) {}
+
+  std::string handle() const { return "h" + std::to_string(scheduler_.launches.size()); }
+  void save(const std::string& id, std::int64_t step) {
+    const tests::SampleCheckpoint sample(step);
+    checkpoint::CheckpointStore(base::posix_file_system(), directory(id).checkpoints_path())
+        .write(sample.contents, tests::always);
+  }
+  // An attempt that trains up to a step, is as accurate there, saves, and ends so.
+  void train(const std::string& id, std::int64_t from, std::int64_t to, double accuracy,
+             const std::string& reason = "steps", int code = 0) {
+    JournalAuthor journal(directory(id), clock_.utc_seconds());
+    journal.start(0.1, from);
+    journal.step(1, to);
+    journal.evaluation(2, to, accuracy);
+    save(id, to);
+    journal.checkpoint(3, to);
+    trainer::contract::EndRecord end;
+    end.reason = reason;
+    end.exit_code = code;
+    journal.add(4, end);
+    scheduler_.end(handle(), code);
+    clock_.now += 10;
+    ticks(4);
+  }
+  // A run of 100 steps that has trained them all.
+  std::string finished(double accuracy = 0.3) {
+    const std::string id = submit();
+    ticks();
+    train(id, 0, 100, accuracy);
+    EXPECT_EQ(state(id), runs::RunState::Succeeded);
+    return id;
+  }
+  trainer::contract::RunConfig on_disk(const std::string& id) {
+    return trainer::contract::parse_run_config(directory(id).run_json(), "run.json");
+  }
+  template <typename Call>
+  void expect_refused(base::Code code, const std::string& why, const Call& call) {
+    try {
+      call();
+      FAIL() << why;
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr(why));
+    }
+  }
+  void expect_not_extended(const std::string& id, const std::string& changes,
+                           const std::string& why, base::Code code = base::Code::Conflict) {
+    const std::string before = run(id).config;
+    expect_refused(code, why, [&] { (void)controller_->extend(id, changes); });
+    EXPECT_EQ(run(id).config, before);
+    EXPECT_EQ(run(id).wanted, runs::Wanted::Run);
+  }
+  std::vector<std::string> events(const std::string& id, const std::string& kind) {
+    std::vector<std::string> words;
+    for (const store::Event& event : store_->events_after({{kind}, id, {}, {}}, 0, 100).events) {
+      words.push_back(event.by + ": " + event.words);
+    }
+    return words;
+  }
+};
+
+TEST_F(ChangeTest, AFinishedRunGoesOnAsOneCurve) {
+  const std::string id = finished();
+  EXPECT_TRUE(controller_->extend(id, R"({"steps": 200})", {}, "uid 7"));
+  EXPECT_EQ(on_disk(id).steps, 200) << "written when it is answered";
+  EXPECT_EQ(run(id).summary.steps, 200);
+  ticks();
+  EXPECT_EQ(state(id), runs::RunState::Starting);
+  ASSERT_EQ(scheduler_.launches.size(), 2U);
+  EXPECT_EQ(scheduler_.launches[1].run_directory, directory(id).path());
+  train(id, 100, 200, 0.4);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(run(id).summary.step, 200);
+  EXPECT_EQ(run(id).summary.steps, 200);
+  EXPECT_EQ(store_->attempts(run(id).number).back().number, 2);
+  EXPECT_EQ(scheduler_.launches.size(), 2U);
+  EXPECT_THAT(events(id, "run.changed"), testing::ElementsAre("uid 7: steps from 100 to 200"));
+  EXPECT_EQ(events(id, "run.extend_asked").size(), 1U);
+}
+
+TEST_F(ChangeTest, AStoppedRunIsExtendedToo) {
+  for (const auto& [code, end] :
+       {std::pair(24, runs::RunState::Stopped), std::pair(20, runs::RunState::Failed)}) {
+    const std::string id = submit();
+    ticks();
+    train(id, 0, 50, 0.3, "stopped", code);
+    ASSERT_EQ(state(id), end);
+    EXPECT_TRUE(controller_->extend(id, R"({"steps": 60})"));
+    ticks();
+    EXPECT_EQ(state(id), runs::RunState::Starting);
+    train(id, 50, 60, 0.3);
+    EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  }
+}
+
+// Above the best evaluation it goes on for it; what it met of the old target is no longer told.
+TEST_F(ChangeTest, AnotherTargetIsJudgedOverAllEvaluations) {
+  const std::string id = submit();
+  ticks();
+  train(id, 0, 40, 0.6, "target");
+  ASSERT_TRUE(run(id).summary.time_to_accuracy_seconds.has_value());
+  EXPECT_TRUE(controller_->extend(id, R"({"target": 0.7})"));
+  EXPECT_EQ(run(id).summary.target, 0.7);
+  EXPECT_EQ(run(id).summary.time_to_accuracy_seconds, std::nullopt);
+  ticks();
+  ASSERT_EQ(state(id), runs::RunState::Starting);
+  EXPECT_EQ(run(id).summary.time_to_accuracy_seconds, std::nullopt);
+  train(id, 40, 80, 0.75, "target");
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  const auto second = run(id).summary.time_to_accuracy_seconds;
+  EXPECT_TRUE(second.has_value());
+  // Lowered again: the first evaluation met it.
+  EXPECT_TRUE(controller_->change(id, R"({"target": 0.55})"));
+  EXPECT_LT(run(id).summary.time_to_accuracy_seconds, second);
+  const auto first = run(id).summary.time_to_accuracy_seconds;
+  ticks(6);
+  EXPECT_EQ(run(id).summary.time_to_accuracy_seconds, first) << "the loop finds the same";
+  EXPECT_EQ(state(id), runs::RunState::Succeeded) << "a change starts nothing";
+  lose_the_store();
+  ticks(6);
+  EXPECT_EQ(run(id).summary.target, 0.55) << "the file says so, not the journals";
+  EXPECT_EQ(run(id).summary.time_to_accuracy_seconds, first);
+}
+
+TEST_F(ChangeTest, AnExtensionThatTrainsNothingIsRefused) {
+  const std::string id = finished();
+  expect_not_extended(id, "{}", "give steps, a target, or both", base::Code::User);
+  expect_not_extended(id, R"({"steps": 100})", "has trained 100 steps");
+  expect_not_extended(id, R"({"steps": 50})", "would end at 50; give more steps");
+  expect_not_extended(id, R"({"target": 0.9})", "give more steps");
+  expect_not_extended(id, R"({"steps": 200, "target": 0.2})", "has met this target already");
+  expect_not_extended(id, R"({"seed": 5})", "an extension has no seed", base::Code::User);
+  EXPECT_TRUE(
+      controller_->extend(id, R"({"steps": 200, "target": {"value": 0.2, "stop": false}})"));
+  expect_refused(base::Code::Conflict, "is under way; `regatta change demo-",
+                 [&] { (void)controller_->extend(id, R"({"steps": 300})"); });
+}
+
+TEST_F(ChangeTest, WithoutACheckpointThereIsNothingToExtend) {
+  const std::string id = submit();
+  ticks();
+  scheduler_.end(handle(), 20);
+  ticks(4);
+  expect_not_extended(id, R"({"steps": 200})", "has no checkpoint to go on from; `regatta resume");
+}
+
+TEST_F(ChangeTest, ARunMadeByHandIsLeftAlone) {
+  const auto by_hand = trainer::contract::RunDirectory::create(
+      base::posix_file_system(), folder_.path() / "runs" / "mine", tests::run_file());
+  JournalAuthor journal(by_hand, clock_.utc_seconds());
+  journal.start(0.1);
+  journal.end(1, 24);
+  clock_.now += 11;
+  ticks(4);
+  ASSERT_EQ(state("mine"), runs::RunState::Stopped);
+  for (const bool extends : {true, false}) {
+    expect_refused(base::Code::Conflict, "was started by hand", [&] {
+      (void)(extends ? controller_->extend("mine", R"({"steps": 200})")
+                     : controller_->change("mine", R"({"steps": 200})"));
+    });
+  }
+  EXPECT_EQ(by_hand.run_json(), tests::run_file());
+}
+
+TEST_F(ChangeTest, AKeyDoesOneThingOnce) {
+  const std::string id = finished();
+  EXPECT_TRUE(controller_->extend(id, R"({"steps": 200})", "k1"));
+  EXPECT_FALSE(controller_->extend(id, R"({"steps":  200})", "k1"));
+  ticks();
+  train(id, 100, 200, 0.4);
+  ASSERT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_FALSE(controller_->extend(id, R"({"steps": 200})", "k1")) << "long after it was done";
+  close();
+  open();
+  EXPECT_FALSE(controller_->extend(id, R"({"steps": 200})", "k1")) << "and after a restart";
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  expect_refused(base::Code::Conflict, "use a new key",
+                 [&] { (void)controller_->extend(id, R"({"steps": 300})", "k1"); });
+  expect_refused(base::Code::Conflict, "use a new key",
+                 [&] { (void)controller_->change(id, R"({"steps": 200})", "k1"); });
+  expect_refused(base::Code::User, "the idempotency key is not usable",
+                 [&] { (void)controller_->extend(id, R"({"steps": 300})", "a b"); });
+  EXPECT_EQ(run(id).summary.steps, 200);
+  // A removed run's key is free.
+  (void)controller_->remove(id, {});
+  const std::string other = finished();
+  EXPECT_TRUE(controller_->extend(other, R"({"steps": 200})", "k1"));
+}
+
+// Acknowledged, and the controller is killed: before it wrote anything into the directory, or
+// after, with its store.
+TEST_F(ChangeTest, AnExtensionOutlivesTheController) {
+  for (const bool store_is_lost : {false, true}) {
+    const std::string id = finished();
+    const std::size_t launches = scheduler_.launches.size();
+    const std::string old_config = directory(id).run_json();
+    const base::Path path = directory(id).path();
+    const std::string old_state = tests::file_text(path / "state.json");
+    EXPECT_TRUE(controller_->extend(id, R"({"steps": 200})"));
+    if (store_is_lost) {
+      lose_the_store();
+    } else {
+      close();
+      tests::write_file(path / "run.json", old_config);
+      tests::write_file(path / "state.json", old_state);
+      open();
+    }
+    ticks(4);
+    EXPECT_EQ(state(id), runs::RunState::Starting) << store_is_lost;
+    ASSERT_EQ(scheduler_.launches.size(), launches + 1) << store_is_lost;
+    EXPECT_EQ(on_disk(id).steps, 200) << "before anything was started";
+    train(id, 100, 200, 0.4);
+    EXPECT_EQ(state(id), runs::RunState::Succeeded);
+    EXPECT_EQ(run(id).summary.steps, 200);
+  }
+}
+
+// The controller's own disk fails in the transaction: nothing is changed, and the user is told.
+TEST_F(ChangeTest, WhatTheStoreCannotKeepIsNotDone) {
+  const std::string id = finished();
+  const std::string before = run(id).config;
+  store::Database(folder_.path() / "state" / "store.sqlite", store::Database::Access::ReadWrite)
+      .execute(
+          "CREATE TRIGGER broken BEFORE INSERT ON changes "
+          "BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END");
+  EXPECT_THROW((void)controller_->extend(id, R"({"steps": 200})", "k"), base::Error);
+  EXPECT_EQ(run(id).config, before);
+  EXPECT_EQ(on_disk(id).steps, 100);
+  ticks(4);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
+}
+
+TEST_F(ChangeTest, MoreStepsOfARunThatIsUnderWayComeWithAnotherAttempt) {
+  const std::string id = submit();
+  ticks();
+  EXPECT_TRUE(controller_->change(id, R"({"steps": 200})"));
+  EXPECT_EQ(on_disk(id).steps, 200);
+  ticks();
+  EXPECT_EQ(run(id).summary.steps, 200);
+  train(id, 0, 100, 0.3);  // as it began
+  EXPECT_FALSE(runs::is_over(state(id)));
+  ticks(4);
+  ASSERT_EQ(scheduler_.launches.size(), 2U);
+  EXPECT_EQ(run(id).failures, 0);
+  train(id, 100, 200, 0.3);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(scheduler_.launches.size(), 2U);
+  lose_the_store();
+  ticks(6);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(run(id).summary.steps, 200);
+}
+
+TEST_F(ChangeTest, ATargetThatWasRaisedMeanwhileIsNotMet) {
+  const std::string id = submit();
+  ticks();
+  EXPECT_TRUE(controller_->change(id, R"({"target": 0.7})"));
+  ticks();
+  train(id, 0, 40, 0.6, "target");
+  EXPECT_FALSE(runs::is_over(state(id))) << "it has met the old one alone";
+  EXPECT_EQ(run(id).summary.time_to_accuracy_seconds, std::nullopt);
+  ticks(4);
+  train(id, 40, 80, 0.8, "target");
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+}
+
+TEST_F(ChangeTest, ACancelledRunGoesNoFurther) {
+  const std::string id = submit();
+  ticks();
+  EXPECT_TRUE(controller_->change(id, R"({"steps": 200})"));
+  controller_->cancel(id);
+  ticks();
+  train(id, 0, 100, 0.3);
+  EXPECT_EQ(state(id), runs::RunState::Cancelled);
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
+}
+
+TEST_F(ChangeTest, OfARunThatIsOverStepsAreForAnExtension) {
+  const std::string id = finished();
+  expect_refused(base::Code::Conflict, "is over; `regatta extend --steps N",
+                 [&] { (void)controller_->change(id, R"({"steps": 200})"); });
+  EXPECT_TRUE(controller_->change(id, R"({"checkpoint": {"keep_last": 9}})"));
+  EXPECT_EQ(on_disk(id).keep_last, 9);
+  EXPECT_FALSE(controller_->change(id, R"({"checkpoint": {"keep_last": 9}})"));
+  ticks(6);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_THAT(events(id, "run.changed"),
+              testing::ElementsAre(": checkpoint.keep_last from 3 to 9"));
+}
+
+TEST_F(ChangeTest, StepsThatAreTrainedAlreadyAreNoEnd) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(0.1);
+  journal.step(1, 60);
+  ticks();
+  expect_refused(base::Code::Conflict, "has trained 60 steps",
+                 [&] { (void)controller_->change(id, R"({"steps": 60})"); });
+  EXPECT_TRUE(controller_->change(id, R"({"steps": 61})"));
+}
+
+// A change that is made while no controller's directory can be written is there when it can.
+TEST_F(ChangeTest, AChangeOfARunThatIsOverOutlivesTheController) {
+  const std::string id = finished();
+  const std::string old_config = directory(id).run_json();
+  EXPECT_TRUE(controller_->change(id, R"({"checkpoint": {"keep_last": 9}})"));
+  close();
+  tests::write_file(folder_.path() / "runs" / id / "run.json", old_config);
+  open();
+  ticks(4);
+  EXPECT_EQ(on_disk(id).keep_last, 9);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+}
+
+class TimeLimitTest : public ChangeTest {
+ protected:
+  TimeLimitTest() {
+    scheduler_.called = "slurm_cli";
+    close();
+    open();
+  }
+  std::string submit_limited() {
+    return controller_->submit(tests::run_file() + "slurm: {time_limit: 10}\n", std::nullopt)
+        .run.id;
+  }
+};
+
+TEST_F(TimeLimitTest, IsToldToTheJobAndToLaterOnes) {
+  const std::string id = submit_limited();
+  ticks();
+  EXPECT_TRUE(scheduler_.limits.empty());
+  EXPECT_TRUE(controller_->change(id, R"({"slurm": {"time_limit": 30}})", {}, "token"));
+  ticks();
+  ASSERT_FALSE(scheduler_.limits.empty());
+  EXPECT_EQ(scheduler_.limits.back(), std::pair(handle(), std::int64_t{30}));
+  scheduler_.limit_answers[handle()] = {30, ""};
+  ticks();
+  EXPECT_THAT(events(id, "launch.limited"), testing::ElementsAre(": 30 minutes"));
+  EXPECT_THAT(events(id, "run.changed"),
+              testing::ElementsAre(HasSubstr("token: slurm.time_limit")));
+  const std::size_t asked = scheduler_.limits.size();
+  ticks();
+  EXPECT_EQ(scheduler_.limits.size(), asked) << "once it has it";
+  EXPECT_EQ(store_->launches(run(id).number).back().time_limit, 30);
+  EXPECT_EQ(on_disk(id).slurm->time_limit_minutes, 30);
+}
+
+TEST_F(TimeLimitTest, ARefusalIsToldAsItIsAndNotAskedAgain) {
+  const std::string id = submit_limited();
+  ticks();
+  EXPECT_TRUE(controller_->change(id, R"({"slurm": {"time_limit": 30}})"));
+  ticks();
+  scheduler_.limit_answers[handle()] = {30, "Access/permission denied for job 7"};
+  ticks();
+  EXPECT_THAT(events(id, "launch.limit_refused"),
+              testing::ElementsAre(": 30 minutes: Access/permission denied for job 7"));
+  const std::size_t asked = scheduler_.limits.size();
+  ticks();
+  EXPECT_EQ(scheduler_.limits.size(), asked);
+  EXPECT_EQ(on_disk(id).slurm->time_limit_minutes, 30) << "the next job's";
+  // Another wish is asked for.
+  EXPECT_TRUE(controller_->change(id, R"({"slurm": {"time_limit": 5}})"));
+  ticks();
+  EXPECT_EQ(scheduler_.limits.back().second, 5);
+}
+
+// Killed before Slurm was told.
+TEST_F(TimeLimitTest, TheNextControllerTellsIt) {
+  const std::string id = submit_limited();
+  ticks();
+  EXPECT_TRUE(controller_->change(id, R"({"slurm": {"time_limit": 30}})"));
+  close();
+  open();
+  ticks();
+  ASSERT_FALSE(scheduler_.limits.empty());
+  EXPECT_EQ(scheduler_.limits.back(), std::pair(handle(), std::int64_t{30}));
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator

@@ -1,0 +1,119 @@
+// What may be asked of a run's file, and what comes of it.
+#include "orchestrator/plan/run_changes.h"
+
+#include <gmock/gmock.h>
+
+#include "base/error.h"
+
+namespace regatta::orchestrator::plan {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string& run_file() {
+  static const std::string text = trainer::contract::to_json(trainer::contract::parse_run_config(
+      "name: demo\ndata: {path: /data}\nsteps: 20\ntarget: {value: 0.5}\n"
+      "slurm: {time_limit: 10, environment: {KEY: secret}}",
+      "run.yaml"));
+  return text;
+}
+
+template <typename Change>
+std::string error_of(Change change, const std::string& changes) {
+  try {
+    (void)change(run_file(), changes);
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::User) << changes;
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RunChanges, SayWhatWasAndWhatIs) {
+  const ChangedRunFile file =
+      with_changes(run_file(), R"({"steps": 40, "target": 0.25, "slurm": {"time_limit": "1:00:00"},
+                "checkpoint": {"keep_last": 5}})");
+  EXPECT_EQ(file.config.steps, 40);
+  EXPECT_EQ(file.config.target->value, 0.25);
+  EXPECT_EQ(file.config.keep_last, 5);
+  EXPECT_EQ(file.config.slurm->time_limit_minutes, 60);
+  EXPECT_EQ(file.config.slurm->environment.at("KEY"), "secret") << "the rest stays";
+  EXPECT_EQ(file.text, trainer::contract::to_json(file.config));
+  EXPECT_THAT(file.words, HasSubstr("steps from 20 to 40"));
+  EXPECT_THAT(file.words, HasSubstr("target.value from 0.5 to 0.25"));
+  EXPECT_THAT(file.words, HasSubstr("checkpoint.keep_last from 3 to 5"));
+  EXPECT_THAT(file.words, HasSubstr("slurm.time_limit from "));
+}
+
+TEST(RunChanges, WhatIsTheSameAlreadyIsNoChange) {
+  const ChangedRunFile file = with_changes(run_file(), R"({"steps": 20, "target": 0.5})");
+  EXPECT_EQ(file.text, run_file());
+  EXPECT_EQ(file.words, "");
+}
+
+TEST(RunChanges, OneKindOfTargetReplacesTheOther) {
+  const ChangedRunFile file = with_changes(run_file(), R"({"target": {"times_baseline": 3}})");
+  EXPECT_EQ(file.config.target->value, std::nullopt);
+  EXPECT_EQ(file.config.target->times_baseline, 3);
+  EXPECT_EQ(with_changes(file.text, R"({"target": 0.75})").config.target->value, 0.75);
+}
+
+TEST(RunChanges, ASectionSlurmThatWasNotThereTellsOfTheTimeLimitAlone) {
+  const std::string local = trainer::contract::to_json(
+      trainer::contract::parse_run_config("data: {path: /data}", "run.yaml"));
+  const ChangedRunFile file = with_changes(local, R"({"slurm": {"time_limit": 30}})");
+  EXPECT_EQ(file.config.slurm->time_limit_minutes, 30);
+  EXPECT_THAT(file.words, testing::StartsWith("slurm.time_limit from absent to "));
+  EXPECT_THAT(file.words, testing::Not(HasSubstr(", ")));
+}
+
+TEST(RunChanges, OthersAreRefusedByName) {
+  for (const auto& [changes, why] : std::vector<std::pair<std::string, std::string>>{
+           {"", "not a JSON object"},
+           {"[]", "not a JSON object"},
+           {"{}", "are empty"},
+           {R"({"seed": 7})", "seed cannot change once the run exists"},
+           {R"({"slurm": {"qos": "long"}})", "slurm.qos cannot change"},
+           {R"({"slurm": {"environment": {"KEY": "x"}}})", "slurm.environment cannot change"},
+           {R"({"target": {"metric": "mlm_loss", "value": 2}})", "target.metric cannot change"},
+           {R"({"target": null})", "is null"},
+           {R"({"slurm": {"time_limit": null}})", "is null"},
+           {R"({"steps": 0})", "steps"},
+           {R"({"stepz": 40})", "stepz"},
+           {R"({"target": 1.5})", "target.value"}}) {
+    EXPECT_THAT(error_of(with_changes, changes), HasSubstr(why)) << changes;
+  }
+}
+
+TEST(RunChanges, AnExtensionIsOfStepsAndTargetAlone) {
+  EXPECT_EQ(with_extension(run_file(), R"({"steps": 40})").config.steps, 40);
+  EXPECT_EQ(with_extension(run_file(), R"({"target": {"stop": false}})").config.stop_at_target,
+            false);
+  EXPECT_THAT(error_of(with_extension, "{}"), HasSubstr("give steps, a target, or both"));
+  EXPECT_THAT(error_of(with_extension, R"({"slurm": {"time_limit": 5}})"),
+              HasSubstr("an extension has no slurm"));
+}
+
+TEST(RunChanges, AForkChangesAllButModelAndData) {
+  const ChangedRunFile file = forked_run_file(
+      run_file(), R"({"optimizer": {"learning_rate": 0.5}, "slurm": {"environment": null}})",
+      "other");
+  EXPECT_EQ(file.config.name, "other");
+  EXPECT_EQ(file.config.optimizer.learning_rate, 0.5);
+  EXPECT_TRUE(file.config.slurm->environment.empty());
+  EXPECT_EQ(forked_run_file(run_file(), "", "").text, run_file());
+  const auto fork = [](const std::string& config, const std::string& changes) {
+    return forked_run_file(config, changes, "");
+  };
+  EXPECT_THAT(error_of(fork, R"({"model": {"layers": 7}})"), HasSubstr("model.layers cannot"));
+  EXPECT_THAT(error_of(fork, R"({"data": {"path": "/other"}})"), HasSubstr("data.path cannot"));
+}
+
+TEST(RunChanges, OneDocumentHasOneText) {
+  EXPECT_EQ(canonical_json(R"({"b": 1,  "a": [2]})"), canonical_json(R"({"a":[2],"b":1})"));
+  EXPECT_NE(canonical_json(R"({"a": 1})"), canonical_json(R"({"a": 2})"));
+  EXPECT_EQ(canonical_json("x"), "x");
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator::plan
