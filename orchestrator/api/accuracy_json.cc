@@ -103,7 +103,7 @@ Response time_to_accuracy(store::StoreReads& store, const Call& call, const runs
   }
   const std::vector<runs::Attempt> attempts = store.attempts(run.number);
   const std::vector<store::EvaluationRow> rows = store.evaluations(run.number, 0);
-  const auto points = store::evaluation_points(store::RunAxis(attempts), rows, summary.metric);
+  const auto points = store::evaluation_points(store::RunAxis(attempts), rows, run);
   const runs::Better better = store::better_of(summary);
   Json reached = Json::array();
   for (const double threshold : thresholds) {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "orchestrator/api/accuracy_json.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/api/change_api.h"
 #include "orchestrator/api/charts.h"
 #include "orchestrator/api/event_api.h"
 #include "orchestrator/api/explain.h"
@@ -305,9 +306,6 @@ Response Api::list(const Call& call) {
 
 Response Api::submit(const Call& call) {
   const Request& request = call.request;
-  std::optional<std::string> key;
-  const auto header = request.headers.find("idempotency-key");
-  if (header != request.headers.end()) key = header->second;
   std::vector<std::string> after;
   if (const auto ids = call.text("after")) {
     after = base::split(*ids, ',');
@@ -325,7 +323,11 @@ Response Api::submit(const Call& call) {
         200, preview_json(controller_.preview(request.body, after), controller_.scheduler_name()));
   }
   const control::Controller::Accepted accepted =
-      controller_.submit(request.body, key, after, asker_of(request.peer), label);
+      controller_.submit(request.body, key_of(request), after, asker_of(request.peer), label);
+  return answer_accepted(accepted);
+}
+
+Response Api::answer_accepted(const control::Controller::Accepted& accepted) {
   controller_.somebody_looks();
   store::Snapshot store = controller_.store().snapshot();
   const RunParts parts = read_parts(store, accepted.run.number);
@@ -355,6 +357,28 @@ Response Api::resume(const Call& call) {
   Response response = answer_with(call.names.at(0), Secrets::Hidden);
   if (changed) response.status = 202;
   return response;
+}
+
+Response Api::extend(const Call& call) {
+  const bool changed = controller_.extend(call.names.at(0), call.request.body, key_of(call.request),
+                                          asker_of(call.request.peer));
+  Response response = answer_with(call.names.at(0), Secrets::Hidden);
+  if (changed) response.status = 202;
+  return response;
+}
+
+Response Api::change(const Call& call) {
+  const bool changed = controller_.change(call.names.at(0), call.request.body, key_of(call.request),
+                                          asker_of(call.request.peer));
+  controller_.somebody_looks();
+  Response response = answer_with(call.names.at(0), Secrets::Hidden);
+  if (changed) response.status = 202;
+  return response;
+}
+
+Response Api::fork(const Call& call) {
+  return answer_accepted(controller_.fork(call.names.at(0), parse_fork(call.request.body),
+                                          key_of(call.request), asker_of(call.request.peer)));
 }
 
 Response Api::metrics(const Call& call) {

@@ -73,6 +73,9 @@ class Api {
   [[nodiscard]] Response cancel(const Call& call);
   [[nodiscard]] Response label(const Call& call);
   [[nodiscard]] Response resume(const Call& call);
+  [[nodiscard]] Response extend(const Call& call);
+  [[nodiscard]] Response change(const Call& call);
+  [[nodiscard]] Response fork(const Call& call);
   [[nodiscard]] Response metrics(const Call& call);
   [[nodiscard]] Response charts(const Call& call);
   [[nodiscard]] Response attempts(const Call& call);
@@ -106,6 +109,7 @@ class Api {
   void follow_nodes(const Call& call, double seconds);
   [[nodiscard]] Response show_reference(const std::string& name);
   [[nodiscard]] LogPlace logs_of(const Call& call);
+  [[nodiscard]] Response answer_accepted(const control::Controller::Accepted& accepted);
   enum class Secrets { Hidden, Shown };
   [[nodiscard]] Response answer_with(const std::string& run, Secrets secrets);
   [[nodiscard]] std::optional<runs::Contact> contact_of(

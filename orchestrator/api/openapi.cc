@@ -128,14 +128,14 @@ Json operation(const Route& route) {
   for (const Parameter& parameter : route.query) {
     json["parameters"].push_back(query_parameter(parameter));
   }
-  if (route.method == "POST" && route.path == "runs") {
-    json["parameters"].push_back({{"name", "Idempotency-Key"},
-                                  {"in", "header"},
-                                  {"required", false},
-                                  {"description",
-                                   "an equal request with the same key answers the "
-                                   "same run again"},
-                                  {"schema", {{"type", "string"}}}});
+  if (route.may_have_key) {
+    json["parameters"].push_back(
+        {{"name", "Idempotency-Key"},
+         {"in", "header"},
+         {"required", false},
+         {"description",
+          "an equal request with the same key does nothing again, and answers the same run"},
+         {"schema", {{"type", "string"}}}});
   }
   if (route.body != RequestBody::None) json["requestBody"] = body_of(route);
   json["responses"] = answers_of(route);

@@ -164,6 +164,8 @@ constexpr RouteAnswer kSubmitAnswers[] = {{201, "Run", "the new run"},
 constexpr RouteAnswer kRunAnswers[] = {{200, "Run"}};
 constexpr RouteAnswer kWishAnswers[] = {{202, "Run", "it will be done"},
                                         {200, "Run", "there was nothing to do"}};
+constexpr RouteAnswer kForkAnswers[] = {{201, "Run", "the new run"},
+                                        {200, "Run", "the run of an earlier, equal request"}};
 constexpr RouteAnswer kRemovalAnswers[] = {{200, "Removal"},
                                            {202, "Removal", "`left` says what is left"}};
 constexpr RouteAnswer kArchivalAnswers[] = {{200, "Archival"}};
@@ -253,7 +255,7 @@ std::vector<Route> Api::run_routes() {
   return {
       {"GET", "runs", "a list of runs", &Api::list, kListAnswers, kListQuery},
       {"POST", "runs", "submits a run file", &Api::submit, kSubmitAnswers, kSubmitQuery, Needed,
-       "RunFile", kRunFile},
+       "RunFile", kRunFile, true},
       {"GET", "runs/{id}", "one run", &Api::show, kRunAnswers, kShowQuery},
       {"DELETE", "runs/{id}", "removes a run that is over", &Api::remove, kRemovalAnswers,
        kRemoveQuery},
@@ -265,6 +267,15 @@ std::vector<Route> Api::run_routes() {
       {"POST", "runs/{id}/cancel", "ends a run after a checkpoint", &Api::cancel, kWishAnswers},
       {"POST", "runs/{id}/resume", "lets a run that is over go on", &Api::resume, kWishAnswers,
        kNoQuery, Optional, "Resumption", R"({"slurm": {"time_limit": 120}})"},
+      {"POST", "runs/{id}/extend", "lets a run that is over train further", &Api::extend,
+       kWishAnswers, kNoQuery, Needed, "Extension", R"({"steps": 2000, "target": 0.6})", true},
+      {"POST", "runs/{id}/change", "changes how long a run trains, and what it keeps", &Api::change,
+       kWishAnswers, kNoQuery, Needed, "RunChange",
+       R"({"slurm": {"time_limit": 240}, "checkpoint": {"keep_last": 5}})", true},
+      {"POST", "runs/{id}/fork", "submits a run that continues a checkpoint of this one",
+       &Api::fork, kForkAnswers, kNoQuery, Needed, "Fork",
+       R"({"checkpoint": "latest", "name": "lamb", "changes": {"optimizer": {"name": "lamb"}}})",
+       true},
       {"GET", "runs/{id}/metrics", "series of steps, evaluations and checkpoints", &Api::metrics,
        kMetricsAnswers, kMetricsQuery},
       {"GET", "metrics", "series of several runs, in buckets with minimum, maximum and last",

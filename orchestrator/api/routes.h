@@ -53,6 +53,7 @@ struct Route {
   RequestBody body = RequestBody::None;
   std::string_view body_schema = {};
   std::string_view example = {};  // of a body, as JSON
+  bool may_have_key = false;      // the header Idempotency-Key
 };
 
 // A request that fits a route, with a query that has been checked.

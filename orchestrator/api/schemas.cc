@@ -194,7 +194,6 @@ void add_runs(Json* all) {
   json["RunFile"] = base::parse_json<Json>(trainer::contract::run_file_schema());
   json["RunFile"]["properties"]["plan"] = any_object();  // of a plan.json, with a submission only
   json["RunFileSchema"] = any_object();
-  json["Resumption"] = optionally(object({}), {{"slurm", any_object()}});
   const Json checkpoints = list_of(object(
       {{"name", text()}, {"step", integer()}, {"bytes", integer()}, {"reasons", list_of(text())}}));
   json["Removal"] = object({{"id", text()},
@@ -217,6 +216,31 @@ void add_runs(Json* all) {
                              {"exports", integer()},
                              {"removed", checkpoints},
                              {"kept", checkpoints}});
+}
+
+// What may be asked of a run that exists.
+void add_changes(Json* all) {
+  Json& json = *all;
+  json["Resumption"] = optionally(object({}), {{"slurm", any_object()}});
+  const Json target = {
+      {"anyOf",
+       {number(), optionally(object({}), {{"metric", one_of({"mlm_accuracy", "mlm_loss"})},
+                                          {"value", number()},
+                                          {"times_baseline", number()},
+                                          {"stop", flag()}})}}};
+  json["Extension"] = optionally(object({}), {{"steps", integer()}, {"target", target}});
+  const Json minutes = {{"anyOf", {integer(), text()}}};
+  json["RunChange"] =
+      optionally(object({}), {{"steps", integer()},
+                              {"target", target},
+                              {"evaluate", optionally(object({}), {{"every", integer()}})},
+                              {"checkpoint", optionally(object({}), {{"every", integer()},
+                                                                     {"keep_last", integer()},
+                                                                     {"keep_best", integer()},
+                                                                     {"keep_every", integer()}})},
+                              {"slurm", optionally(object({}), {{"time_limit", minutes}})}});
+  json["Fork"] =
+      optionally(object({}), {{"checkpoint", text()}, {"name", text()}, {"changes", any_object()}});
 }
 
 // charts.h, run_parts.h
@@ -545,6 +569,7 @@ Json schemas() {
   add_controller(&all);
   add_nodes(&all);
   add_runs(&all);
+  add_changes(&all);
   add_series(&all);
   add_logs(&all);
   add_charts(&all);

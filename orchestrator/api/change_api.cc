@@ -1,0 +1,47 @@
+#include "orchestrator/api/change_api.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMostDepth = 9;  // a run file's, and one
+
+}  // namespace
+
+std::optional<std::string> key_of(const Request& request) {
+  const auto header = request.headers.find("idempotency-key");
+  if (header == request.headers.end()) return std::nullopt;
+  return header->second;
+}
+
+control::ForkRequest parse_fork(const std::string& body) {
+  const Json json =
+      base::json_depth_at_most(body, kMostDepth) ? base::parse_json<Json>(body) : Json();
+  control::ForkRequest request;
+  bool good = json.is_object();
+  for (const auto& [key, value] : json.items()) {
+    if (key == "checkpoint" && value.is_string()) {
+      request.checkpoint = value.get<std::string>();
+    } else if (key == "name" && value.is_string()) {
+      request.name = value.get<std::string>();
+    } else if (key == "changes" && value.is_object()) {
+      request.changes = base::json_text(value);
+    } else {
+      good = false;
+    }
+  }
+  if (good) return request;
+  throw base::Error(
+      base::Code::User,
+      R"(the body is not {"checkpoint": "…", "name": "…", "changes": {…}}; send that, )"
+      R"(or a part of it)");
+}
+
+}  // namespace regatta::orchestrator::api
