@@ -13,12 +13,15 @@ namespace regatta::orchestrator::cli {
 #define REGATTA_COMMANDS(COMMAND) \
   COMMAND(archive)  \
   COMMAND(cancel)   \
+  COMMAND(change)   \
   COMMAND(ckpt)     \
   COMMAND(compare)  \
   COMMAND(diff)     \
   COMMAND(events)   \
   COMMAND(explain)  \
   COMMAND(export)   \
+  COMMAND(extend)   \
+  COMMAND(fork)     \
   COMMAND(import)   \
   COMMAND(label)    \
   COMMAND(logs)     \

@@ -6,41 +6,14 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/api/explain.h"
-#include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/run_command.h"
 #include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// A command that takes a run.
-class RunCommand : public Command {
- public:
-  RunCommand(CommandText text, const Program& program)
-      : Command(std::move(text)), client_(ClientOptions::of(program)) {}
-
-  void add_options(OptionList& options) override {
-    add_run(options, &run_);
-    add_client_options(options, &client_);
-  }
-
- protected:
-  [[nodiscard]] const ClientOptions& client() const { return client_; }
-  // Below /api/v1.
-  [[nodiscard]] std::string path() const { return "/runs/" + path_part(run_); }
-  // JSON where it is asked for.
-  [[nodiscard]] bool printed(const Json& answer) const {
-    if (client_.format != Format::Json) return false;
-    print_json(answer);
-    return true;
-  }
-
- private:
-  ClientOptions client_;
-  std::string run_;
-};
 
 class Show : public RunCommand {
  public:
@@ -107,28 +80,17 @@ class Cancel : public RunCommand {
   }
 };
 
-// {"slurm": {…}} of "slurm.KEY=VALUE"; empty without any. A value is JSON, or else a text.
+// {"slurm": {…}} of "slurm.KEY=VALUE"; empty without any.
 std::string slurm_changes(const std::vector<std::string>& words) {
   constexpr std::string_view kSection = "slurm.";
-  Json json;
   for (const std::string& word : words) {
-    const std::size_t equals = word.find('=');
-    if (word.rfind(kSection, 0) != 0 || equals == std::string::npos || equals == kSection.size()) {
-      throw base::Error(base::Code::User, "--set '" + base::printable(word) +
-                                              "' is not slurm.KEY=VALUE, and nothing else of a "
-                                              "run can change when it is resumed");
-    }
-    const std::string value = word.substr(equals + 1);
-    Json parsed = base::parse_json<Json>(value);
-    json["slurm"][word.substr(kSection.size(), equals - kSection.size())] =
-        parsed.is_discarded() ? Json(value) : std::move(parsed);
+    if (word.rfind(kSection, 0) == 0) continue;
+    throw base::Error(base::Code::User,
+                      "--set '" + base::printable(word) +
+                          "' is not slurm.KEY=VALUE, and nothing else of a run can change when it "
+                          "is resumed");
   }
-  if (json.is_null()) return "";
-  try {
-    return base::json_text(json);
-  } catch (const Json::exception&) {
-    throw base::Error(base::Code::User, "--set has a value that is not UTF-8");
-  }
+  return words.empty() ? "" : body_of(changes_of(words));
 }
 
 class Resume : public RunCommand {
