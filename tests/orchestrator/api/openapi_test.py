@@ -472,6 +472,24 @@ def a_run_is_cancelled_and_resumed(api, data):
     api.wait(long, OVER)
 
 
+def a_run_is_extended_changed_and_forked(api, data):
+    run = api("POST", "/runs", RUN.format(name="further", data=data, steps=5))[1]["id"]
+    api.wait(run, OVER)
+    key = {"Idempotency-Key": "further"}
+    answers = [api("POST", "/runs/{id}/extend", {"steps": 10}, headers=key, id=run)[0] for _ in range(2)]
+    assert answers == [202, 200], answers
+    assert api.wait(run, OVER)["step"] == 10
+    answers = [api("POST", "/runs/{id}/change", {"checkpoint": {"keep_last": 3}}, id=run)[0] for _ in range(2)]
+    assert answers == [202, 200], answers
+    forks = [api("POST", "/runs/{id}/fork", {"name": "forked", "changes": {"steps": 15}}, headers=key, id=run) for _ in range(2)]
+    assert [status for status, _ in forks] == [201, 200] and forks[0][1]["id"] == forks[1][1]["id"] != run, forks
+    shown = api.wait(forks[0][1]["id"], OVER)
+    assert shown["step"] == 15 and shown["forked_from"] == run and shown["forked_checkpoint"].startswith("step-"), shown
+    for address, body, status in (("extend", {"steps": 1}, 409), ("change", {"seed": 7}, 422), ("fork", {"checkpoint": "999"}, 404),
+                                  ("fork", {"steps": 20}, 422)):
+        assert api("POST", "/runs/{id}/" + address, body, id=run)[0] == status, (address, body)
+
+
 # As the journals have them. samples_per_second: over the step's own time.
 STEP_SERIES = {"loss": lambda r: r["loss"], "samples": lambda r: r["samples"], "step_seconds": lambda r: r["step_seconds"],
                "samples_per_second": lambda r: r["samples"] / r["step_seconds"]}
@@ -666,6 +684,8 @@ def regatta_offline(*words):
 def the_examples_in_it_are_taken(api, data):
     """Each body of an example is sent to its address; none is refused for what it says."""
     names = {"id": api("GET", "/runs", query="name=long")[1]["runs"][0]["id"], "name": "latest"}
+    over = api("POST", "/runs", RUN.format(name="extended", data=data, steps=5))[1]["id"]
+    api.wait(over, OVER)
     sent = 0
     for template, methods in api.document.json["paths"].items():
         for method, operation in methods.items():
@@ -675,9 +695,10 @@ def the_examples_in_it_are_taken(api, data):
             sent += 1
             schema = operation["requestBody"]["content"]["application/json"]["schema"]
             api.document.check(schema, example, f"the example of {method} {template}")
-            status, answer = api(method.upper(), template, example, **names)
+            extends = template == "/runs/{id}/extend"  # what is over, which the other one is no longer
+            status, answer = api(method.upper(), template, example, **{**names, **({"id": over} if extends else {})})
             assert str(status) in operation["responses"], (method, template, status, answer)
-            if template == "/runs":
+            if template in ("/runs", "/runs/{id}/extend", "/runs/{id}/fork"):
                 api("POST", "/runs/{id}/cancel", id=answer["id"])
     assert sent >= 4, sent
     api("POST", "/runs/{id}/cancel", id=names["id"])
@@ -912,7 +933,7 @@ def nothing_in_it_was_left_out(api, _):
 
 
 CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_as_it_says,
-         a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, charts_are_what_the_journals_say,
+         a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, a_run_is_extended_changed_and_forked, charts_are_what_the_journals_say,
          attempts_and_evaluations_are_what_the_journals_say, the_schema_of_run_files_is_that_of_their_reader,
          the_examples_in_it_are_taken, what_happened_is_told, each_parameter_is_checked, access_is_as_it_says,
          answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, tensorboard_reads_what_is_exported,
