@@ -3,21 +3,23 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "base/text.h"
 
 namespace regatta::orchestrator::text {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string cell_of(const Json& value) {
+std::string cell_of(const Json& value, Audience reader) {
   if (value.is_null()) return "";
   if (value.is_array()) {
     std::string text;
-    for (const Json& each : value) text += (text.empty() ? "" : " ") + cell_of(each);
+    for (const Json& each : value) text += (text.empty() ? "" : " ") + cell_of(each, reader);
     return text;
   }
-  if (!value.is_string()) return base::json_text(value);
+  if (!value.is_string()) return json_text(value, -1, reader);
   std::string text = value.get<std::string>();
+  if (reader == Audience::Terminal) text = base::printable(text);
   if (!text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos) {
     text.insert(text.begin(), '\'');
   }
@@ -31,7 +33,16 @@ std::string quoted(const std::string& cell) {
   return text + "\"";
 }
 
-// JSON's texts, numbers and words are YAML's, too.
+// JSON's texts and words are YAML's, too; in YAML 1.1 a number with an exponent has a point.
+std::string scalar_of(const Json& json) {
+  std::string text = base::ascii_json_text(json);
+  const std::size_t exponent = json.is_number() ? text.find('e') : std::string::npos;
+  if (exponent != std::string::npos && text.find('.') == std::string::npos) {
+    text.insert(exponent, ".0");
+  }
+  return text;
+}
+
 void add_yaml(const Json& json, std::size_t indent, std::string* out) {
   const std::string pad(indent, ' ');
   if (json.is_object() && !json.empty()) {
@@ -48,24 +59,30 @@ void add_yaml(const Json& json, std::size_t indent, std::string* out) {
       add_yaml(value, deeper ? indent + 2 : 0, out);
     }
   } else {
-    *out += base::ascii_json_text(json) + "\n";
+    *out += scalar_of(json) + "\n";
   }
 }
 
 }  // namespace
 
-std::string csv_of(const Json& rows) {
-  std::string out;
+std::string csv_of(const Json& rows, Audience reader) {
+  Json columns = Json::object();  // as a set of keys in their order
   for (const Json& row : rows) {
-    if (out.empty()) {
-      std::string head;
-      for (const auto& [key, value] : row.items()) head += (head.empty() ? "" : ",") + quoted(key);
-      out = head + "\r\n";
-    }
+    for (const auto& [key, value] : row.items()) columns[key] = nullptr;
+  }
+  if (columns.empty()) return "";
+  std::string out;
+  for (const auto& [key, value] : columns.items()) {
+    out += (out.empty() ? "" : ",") + quoted(cell_of(Json(key), reader));
+  }
+  out += "\r\n";
+  for (const Json& row : rows) {
     std::string line;
     bool first = true;
-    for (const auto& [key, value] : row.items()) {
-      line += (first ? "" : ",") + quoted(cell_of(value));
+    for (const auto& [key, absent] : columns.items()) {
+      const auto value = row.find(key);
+      line += first ? "" : ",";
+      line += quoted(cell_of(value == row.end() ? absent : *value, reader));
       first = false;
     }
     out += line + "\r\n";

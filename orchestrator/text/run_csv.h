@@ -3,14 +3,17 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "orchestrator/text/terminal.h"
+
 namespace regatta::orchestrator::text {
 
-// Rows of objects with the same keys as comma-separated values (RFC 4180), with a line of their
-// keys; null is empty, lists have spaces between their parts. A text that a spreadsheet would take
-// for a formula has a quote before it.
-[[nodiscard]] std::string csv_of(const nlohmann::ordered_json& rows);
+// Rows of objects as comma-separated values (RFC 4180), with a line of all their keys; null and
+// absent are empty, lists have spaces between their parts. A text that a spreadsheet would take for
+// a formula has a quote before it; for a terminal it is printable.
+[[nodiscard]] std::string csv_of(const nlohmann::ordered_json& rows,
+                                 Audience reader = Audience::Program);
 
-// The same as YAML 1.2, block style.
+// YAML 1.2, block style, which readers of YAML 1.1 understand alike.
 [[nodiscard]] std::string yaml_of(const nlohmann::ordered_json& json);
 
 }  // namespace regatta::orchestrator::text

@@ -100,13 +100,6 @@ void add_rank_details(const Json& run, std::vector<std::vector<std::string>>* ro
   }
 }
 
-// Characters of UTF-8, for padding.
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-  }));
-}
-
 // "running: training, step 3 of 9", but not "failed: failed: …".
 std::string state_and_text(const Json& run) {
   const std::string state = text_of(run, "state");
@@ -187,17 +180,6 @@ std::vector<std::string> run_row(const Json& run, int narrower) {
   return row;
 }
 
-std::string cut(const std::string& text, std::size_t columns) {
-  if (width_of(text) <= columns) return text;
-  std::string out;
-  for (const char c : text) {
-    const bool begins = (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-    if (begins && width_of(out) + 1 == columns) break;
-    out += c;
-  }
-  return out + "\u2026";
-}
-
 // "#baseline #lamb".
 std::string tags_text(const Json& run) {
   std::string text;
@@ -206,6 +188,12 @@ std::string tags_text(const Json& run) {
     text += (text.empty() ? "#" : " #") + tag.get<std::string>();
   }
   return text;
+}
+
+winsize size_of_terminal(int descriptor) {
+  winsize size{};
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) != 0) size = {};
+  return size;
 }
 
 std::size_t widest_line(const std::string& text) {
@@ -244,6 +232,23 @@ std::vector<std::vector<std::string>> run_rows(const Json& runs, int narrower, i
 }
 
 }  // namespace
+
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
+}
+
+std::string cut(const std::string& text, std::size_t columns) {
+  if (width_of(text) <= columns) return text;
+  std::string out;
+  for (const char c : text) {
+    const bool begins = (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+    if (begins && width_of(out) + 1 == columns) break;
+    out += c;
+  }
+  return out + "\u2026";
+}
 
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
@@ -384,9 +389,15 @@ Audience reader_of_stdout() {
 int terminal_width(int descriptor) {
   constexpr int kUsual = 80;
   if (::isatty(descriptor) != 1) return 0;
-  winsize size{};
-  const bool told = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return told ? size.ws_col : kUsual;
+  const int told = size_of_terminal(descriptor).ws_col;
+  return told > 0 ? told : kUsual;
+}
+
+int terminal_height(int descriptor) {
+  constexpr int kUsual = 24;
+  if (::isatty(descriptor) != 1) return 0;
+  const int told = size_of_terminal(descriptor).ws_row;
+  return told > 0 ? told : kUsual;
 }
 
 std::string json_text(const Json& json, int indent, Audience reader) {

@@ -11,6 +11,11 @@ namespace regatta::orchestrator::text {
 // base::printable.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows);
 
+// Characters of UTF-8: columns of most texts.
+[[nodiscard]] std::size_t width_of(const std::string& text);
+// At most so many of them, the last an ellipsis where more are left out.
+[[nodiscard]] std::string cut(const std::string& text, std::size_t columns);
+
 // At most `width` columns where the ids leave room for that (0: as wide as it gets): dates and
 // heads get shorter, then dates and values go, and notes are cut.
 [[nodiscard]] std::string run_table(const nlohmann::ordered_json& runs, int width = 0);
@@ -35,6 +40,8 @@ enum class Audience { Program, Terminal };
 [[nodiscard]] Audience reader_of_stdout();
 // Columns of the terminal behind a descriptor (80 when it does not say); 0 when it is none.
 [[nodiscard]] int terminal_width(int descriptor);
+// Lines of it (24 when it does not say); 0 when it is none.
+[[nodiscard]] int terminal_height(int descriptor);
 [[nodiscard]] std::string json_text(const nlohmann::ordered_json& json, int indent,
                                     Audience reader);
 

@@ -25,6 +25,16 @@ TEST(Csv, QuotesWhatNeedsItAndDefusesFormulas) {
   EXPECT_EQ(csv_of(Json::array()), "");
 }
 
+TEST(Csv, HasTheKeysOfAllRows) {
+  EXPECT_EQ(csv_of({{{"id", "a"}, {"bytes", 3}}, {{"id", "b"}, {"why", "gone"}}}),
+            "id,bytes,why\r\na,3,\r\nb,,gone\r\n");
+}
+
+TEST(Csv, IsPrintableOnATerminal) {
+  EXPECT_EQ(csv_of({{{"error", "\x1b[2J\u009B"}, {"o", {{"k", "\u009B"}}}}}, Audience::Terminal),
+            "error,o\r\n\\x1b[2J\\xc2\\x9b,\"{\"\"k\"\":\"\"\\u009b\"\"}\"\r\n");
+}
+
 // Read by the parser of run files, which is yaml-cpp.
 TEST(Yaml, IsReadAsItWasMeant) {
   const Json json = {{"text", "yes: [no]\n\x1b#'\""},
@@ -54,6 +64,12 @@ TEST(Yaml, IsReadAsItWasMeant) {
   EXPECT_TRUE(flag);
   EXPECT_EQ(list, (std::vector<std::string>{"a", "- b"}));
   EXPECT_EQ(deep, 3);
+}
+
+// To YAML 1.1 "1e-05" is a text.
+TEST(Yaml, ExponentsHaveAPoint) {
+  EXPECT_EQ(yaml_of({{"a", 1e-5}, {"b", 1.5e-5}, {"c", 1e300}, {"d", "1e5"}}),
+            "\"a\": 1.0e-05\n\"b\": 1.5e-05\n\"c\": 1.0e+300\n\"d\": \"1e5\"\n");
 }
 
 TEST(Yaml, OfWhatIsEmpty) {

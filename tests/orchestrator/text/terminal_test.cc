@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "orchestrator/text/run_columns.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -105,6 +106,33 @@ TEST(RunTable, CutsNotesToTheTerminal) {
   EXPECT_THAT(cut, HasSubstr("NOTE"));
   EXPECT_THAT(cut, HasSubstr("\u2026\n"));
   EXPECT_LE(widest(cut), 100U + 2) << "an ellipsis is three bytes";
+}
+
+TEST(ColumnTable, HasTheColumnsThatAreChosenAndKeepsToItsWidth) {
+  const Json runs = {{{"id", "demo-4f2a91"},
+                      {"created_at", nullptr},
+                      {"training_seconds", 725.0},
+                      {"value", 0.083125},
+                      {"tags", {"good", "old"}},
+                      {"note", "half the rate, twice the warm-up \x1b[2J"}},
+                     {{"id", "x-1"}}};
+  const std::vector<std::string> columns{"id", "training_seconds", "value", "tags", "note"};
+  EXPECT_EQ(
+      text::column_table(runs, columns),
+      "ID           TRAINING     VALUE    TAGS      NOTE\n"
+      "demo-4f2a91  12 min 05 s  0.08312  good old  half the rate, twice the warm-up \\x1b[2J\n"
+      "x-1          -            -        -         -\n");
+  for (const int width : {70, 60, 55}) {
+    const std::string narrow = text::column_table(runs, columns, width);
+    EXPECT_THAT(narrow, HasSubstr("demo-4f2a91"));
+    EXPECT_THAT(narrow, HasSubstr("\u2026"));
+    for (const std::string& line : base::split(narrow, '\n')) {
+      EXPECT_LE(text::width_of(line), static_cast<std::size_t>(width));
+    }
+  }
+  EXPECT_THAT(text::column_table(runs, columns, 5), HasSubstr("demo-4f2a91"))
+      << "an id is never cut";
+  EXPECT_EQ(text::chosen_columns(runs, {"note", "id"})[1].dump(), R"({"note":null,"id":"x-1"})");
 }
 
 TEST(ProgressLine, SaysWhyItWaits) {
