@@ -100,7 +100,7 @@ base::UniqueFd take_lock(const base::Path& path, const std::string& what, const 
       locked = try_flock(fd, path, calls);
     }
     if (!locked) {
-      throw base::Error(base::Code::Operator, what + " is in use by another controller" +
+      throw base::Error(base::Code::Conflict, what + " is in use by another controller" +
                                                   holder_of(fd) + " (" +
                                                   base::printable(path.string()) +
                                                   "); stop that one or name another directory");

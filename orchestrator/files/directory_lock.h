@@ -30,8 +30,8 @@ struct LockCalls {
                              const LockCalls& calls);
 
 // Takes the lock file `path` for the life of the descriptor, and writes into it who has it;
-// Code::Operator naming `what` and the holder when another process keeps it, and for every error.
-// For local file systems: see refuse_network_file_system.
+// Code::Conflict naming `what` and the holder when another process keeps it, Code::Operator for
+// every error. For local file systems: see refuse_network_file_system.
 [[nodiscard]] base::UniqueFd take_lock(const base::Path& path, const std::string& what,
                                        const LockCalls& calls = {});
 

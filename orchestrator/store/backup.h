@@ -24,15 +24,16 @@ struct Restored {
   std::int64_t given_up = 0;  // of `runs`: those that had not ended and have no directory any more
   // Where the store that was there is, or its log where that alone was left; empty: nothing was.
   base::Path kept;
+  bool made_data = false;    // the directory was not there
 };
 // Puts the backup `file` in the place of the store in `data`, which is made when absent. Of what
 // the backup has, only that goes in which cannot have become something else since: runs that had
 // ended, as their directories in `runs` say, and as failed those whose directory is gone. All
 // others are left to the controller, which takes in what it finds there; so nothing begins again
 // that the backup did not know the end of. Nothing has changed where it throws: Code::User for a
-// file that is no store, Code::Operator for one that is damaged or of a newer regatta, for a store
-// that a controller holds, for a full disk, and where `runs` has no run of the backup. disk: of
-// `data`.
+// file that is no store or damaged, Code::Conflict for a store that a controller holds,
+// Code::Operator for a file of a newer regatta, for a full disk, and where `runs` has no run of the
+// backup. disk: of `data`.
 Restored restore(const base::Path& file, const base::Path& data, base::FileSystem& files,
                  const base::Path& runs, base::FileSystem& disk = base::posix_file_system());
 

@@ -71,23 +71,20 @@ void refuse_unusable(Database& backup, const std::string& name) {
                           "backup` has written");
   }
   if (const std::string damage = damage_of(backup, Thoroughness::Whole); !damage.empty()) {
-    throw base::Error(base::Code::Operator, name + " is damaged (" + damage +
-                                                "); restore another backup, or none: without a "
-                                                "store the controller reads the run directories");
+    throw base::Error(base::Code::User, name + " is damaged (" + damage +
+                                            "); restore another backup, or none: without a "
+                                            "store the controller reads the run directories");
   }
 }
 
 void stage(const base::Path& file, const base::Path& staged) {
   const std::string name = base::printable(file.string());
-  if (!base::posix_file_system().exists(file)) {
-    throw base::Error(base::Code::NotFound, "there is no file " + name);
-  }
   try {
     Database backup(file, Database::Access::ReadOnly);
     refuse_unusable(backup, name);
     write_copy(backup, staged);
   } catch (const Damaged& error) {
-    throw base::Error(base::Code::Operator,
+    throw base::Error(base::Code::User,
                       name + " cannot be restored: it is damaged, or no store of regatta (" +
                           error.reason() + "); name another file");
   }
@@ -290,13 +287,16 @@ void settle_restore(const base::Path& data, base::FileSystem& disk) {
 
 Restored restore(const base::Path& file, const base::Path& data, base::FileSystem& files,
                  const base::Path& runs, base::FileSystem& disk) {
-  disk.create_directory(data);
+  if (!disk.exists(file)) {
+    throw base::Error(base::Code::NotFound, "there is no file " + base::printable(file.string()));
+  }
+  Restored restored;
+  restored.made_data = disk.create_directory(data);
   files::refuse_network_file_system(data, "the controller's store");
   const base::UniqueFd lock =
       files::take_lock(data / "lock", "the store in " + base::printable(data.string()));
   settle_restore(data, disk);
   const base::Path staged = data / kStagedName;
-  Restored restored;
   try {
     stage(file, staged);
     {
@@ -314,6 +314,7 @@ Restored restore(const base::Path& file, const base::Path& data, base::FileSyste
     disk.sync_directory(data);
   } catch (const base::Error&) {
     discard(disk, data);
+    if (restored.made_data) disk.remove_tree(data);
     throw;
   }
   finish(disk, data);
