@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/confined_file_system.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/cli/commands.h"
@@ -61,12 +62,14 @@ class RestoreCommand : public Command {
 
   int run() override {
     const base::Path data = data_directory(data_, environment_);
+    if (!data_.empty()) refuse_lost(data);
     const base::Path runs =
         std::filesystem::absolute(runs_directory(runs_, environment_, data)).lexically_normal();
     base::ConfinedFileSystem files(runs);
     const store::Restored restored = store::restore(file_, data, files, runs);
     std::cout << "restored " << base::plural(restored.runs, "run") << " from "
               << base::printable(file_) << "\n";
+    if (restored.made_data) std::cout << "made " << base::printable(data.string()) << "\n";
     if (restored.dropped > 0) {
       std::cout << base::plural(restored.dropped, "run")
                 << " had not ended then, or changed since; the controller reads "
@@ -84,6 +87,15 @@ class RestoreCommand : public Command {
   }
 
  private:
+  // A new place is one directory; a mistyped path would become a tree of them.
+  static void refuse_lost(const base::Path& data) {
+    if (std::filesystem::is_directory(data.parent_path())) return;
+    throw base::Error(base::Code::NotFound,
+                      "there is no directory " + base::printable(data.parent_path().string()) +
+                          " to make " + base::printable(data.filename().string()) +
+                          " in; name the directory of `regatta serve` with --data");
+  }
+
   site::ProgramEnvironment environment_;
   std::string file_, data_, runs_;
 };

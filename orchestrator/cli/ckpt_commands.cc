@@ -7,12 +7,15 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/process.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/cli/ckpt_download.h"
 #include "orchestrator/cli/ckpt_text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/interrupt.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/runs/trainer_program.h"
 
 namespace regatta::orchestrator::cli {
@@ -35,7 +38,7 @@ class Source {
       return;
     }
     if (words->empty()) {
-      throw Error(Code::User, "no run is named; give its id, or its directory with --directory");
+      throw UsageError("no run is named; give its id, or its directory with --directory");
     }
     client_ = options.connect();
     run_ = "/runs/" + path_part(words->front());
@@ -83,28 +86,32 @@ class Source {
 // The one checkpoint named.
 std::string only(const Words& words, const std::string& what) {
   if (words.size() == 1) return words.front();
-  throw Error(Code::User, words.empty() ? "no checkpoint to " + what +
-                                              " is named; give its name, its step, or 'latest'"
-                                        : "more than one checkpoint to " + what + " is named: '" +
-                                              base::printable(words[1]) + "'; give one");
+  throw UsageError(words.empty() ? "no checkpoint to " + what +
+                                       " is named; give its name, its step, or 'latest'"
+                                 : "more than one checkpoint to " + what + " is named: '" +
+                                       base::printable(words[1]) + "'; give one");
 }
 
 void expect_none(const Words& words) {
   if (words.empty()) return;
-  throw Error(Code::User,
-              "'" + base::printable(words.front()) + "' is one word too many; give only a run");
+  throw UsageError("'" + base::printable(words.front()) +
+                   "' is one word too many; give only a run");
 }
 
 // A command on the checkpoints of a run, or of the directory that is named instead.
 class CkptCommand : public Command {
  public:
   // shape: what the words are, such as "[RUN] CHECKPOINT".
-  CkptCommand(CommandText text, const char* shape, const Program& program)
-      : Command(std::move(text)), client_(ClientOptions::of(program)), shape_(shape) {}
+  // answer: of what it answers.
+  CkptCommand(CommandText text, const char* shape, const Shape& answer, const Program& program)
+      : Command(std::move(text)),
+        client_(ClientOptions::of(program)),
+        shape_(shape),
+        answer_(answer) {}
 
   void add_options(OptionList& options) override {
     add_words(options);
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, answer_);
   }
 
  protected:
@@ -121,16 +128,13 @@ class CkptCommand : public Command {
   [[nodiscard]] const std::string& directory() const { return directory_; }
   // Takes the run out of *words unless there is a directory.
   [[nodiscard]] Source source(Words* words) const { return {client_, directory_, words}; }
-  // JSON where it is asked for.
-  [[nodiscard]] bool printed(const Json& answer) const {
-    if (client_.format != Format::Json) return false;
-    print_json(answer);
-    return true;
-  }
+  // As anything but text, where that is asked for.
+  [[nodiscard]] bool printed(const Json& answer) const { return client_.output.print(answer); }
 
  private:
   ClientOptions client_;
   const char* shape_;
+  Shape answer_;
   Words words_;
   std::string directory_;
 };
@@ -142,7 +146,7 @@ class CkptList : public CkptCommand {
                      Group::Runs,
                      "list checkpoints, and why each is kept",
                      {"ckpt ls demo", "ckpt ls --directory runs/demo"}},
-                    "[RUN]", program) {}
+                    "[RUN]", {"checkpoints", "name"}, program) {}
 
   int run() override {
     Words words = this->words();
@@ -161,7 +165,7 @@ class CkptShow : public CkptCommand {
                      Group::Runs,
                      "show a checkpoint's manifest and tensors",
                      {"ckpt show demo latest", "ckpt show demo 400 -o json"}},
-                    "[RUN] CHECKPOINT", program) {}
+                    "[RUN] CHECKPOINT", {nullptr, "name"}, program) {}
 
   int run() override {
     Words words = this->words();
@@ -180,7 +184,7 @@ class CkptVerify : public CkptCommand {
                      "read every byte of checkpoints, of all without a name; exit code 1 if one is "
                      "damaged",
                      {"ckpt verify demo", "ckpt verify demo latest"}},
-                    "[RUN] [CHECKPOINT...]", program) {}
+                    "[RUN] [CHECKPOINT...]", {"checkpoints", "name"}, program) {}
 
   int run() override {
     Words names = words();
@@ -192,7 +196,7 @@ class CkptVerify : public CkptCommand {
       const Json result = from.verify(name);
       good = good && result.value("good", false);
       results.push_back(result);
-      if (client().format == Format::Json) continue;
+      if (!client().output.is_text()) continue;
       std::cout << base::printable(text_of(result, "name") +
                                    (result.value("good", false) ? ": good, " : ": DAMAGED: ") +
                                    text_of(result, "message"))
@@ -224,7 +228,7 @@ class CkptPin : public CkptCommand {
                      Group::Runs,
                      "keep a checkpoint until it is unpinned",
                      {"ckpt pin demo 400 --reason baseline"}},
-                    "[RUN] CHECKPOINT", program) {}
+                    "[RUN] CHECKPOINT", {nullptr, "name"}, program) {}
 
   void add_options(OptionList& options) override {
     CkptCommand::add_options(options);
@@ -250,7 +254,7 @@ class CkptUnpin : public CkptCommand {
                      Group::Runs,
                      "unpin a checkpoint; retention may delete it",
                      {"ckpt unpin demo 400"}},
-                    "[RUN] CHECKPOINT", program) {}
+                    "[RUN] CHECKPOINT", {nullptr, "name"}, program) {}
 
   int run() override {
     Words words = this->words();
@@ -268,7 +272,7 @@ class CkptGc : public CkptCommand {
                      Group::Runs,
                      "remove the checkpoints that the run's retention does not keep",
                      {"ckpt gc demo --dry-run"}},
-                    "[RUN]", program) {}
+                    "[RUN]", {}, program) {}
 
   void add_options(OptionList& options) override {
     CkptCommand::add_options(options);
@@ -296,7 +300,7 @@ class CkptDiff : public CkptCommand {
              Group::Runs,
              "compare two checkpoints, tensor by tensor",
              {"ckpt diff demo 200 400", "ckpt diff a/checkpoints/step-8 b/checkpoints/step-8"}},
-            "A B | RUN A B", program) {}
+            "A B | RUN A B", {}, program) {}
 
   void add_options(OptionList& options) override {
     CkptCommand::add_options(options);
@@ -318,63 +322,105 @@ class CkptDiff : public CkptCommand {
     if (directory().empty() && words.size() == 2) return {words[0], words[1]};
     const Source from = source(&words);
     if (words.size() == 2) return {from.place(words[0]), from.place(words[1])};
-    throw Error(Code::User,
-                "diff takes two checkpoint directories, or a run and two of its checkpoints");
+    throw UsageError("diff takes two checkpoint directories, or a run and two of its checkpoints");
   }
 
   bool optimizer_ = false;
 };
 
-// By regatta-train, which knows models; its output is this program's, and its exit code, or 128 +
-// the signal that ended it.
+// With --output here and by regatta-train, which knows models: its output is this program's, and
+// its exit code, or 128 + the signal that ended it. Without, the controller has it made.
 class CkptExport : public CkptCommand {
  public:
   explicit CkptExport(const Program& program)
-      : CkptCommand({"export",
-                     Group::Runs,
-                     "make a directory that Hugging Face's transformers load; runs regatta-train",
-                     {"ckpt export demo latest -o model",
-                      "ckpt export runs/demo -o model --for encoder --force"}},
-                    "CHECKPOINT_OR_RUN_DIRECTORY | RUN CHECKPOINT", program),
+      : CkptCommand(
+            {"export",
+             Group::Runs,
+             "make a directory that Hugging Face's transformers load, here or beside the run",
+             {"ckpt export demo latest -o model",
+              "ckpt export runs/demo -o model --for encoder --force",
+              "ckpt export demo latest --for encoder"}},
+            "CHECKPOINT_OR_RUN_DIRECTORY | RUN CHECKPOINT", {}, program),
         environment_(program.environment) {}
 
-  // regatta-train checks what it is passed.
+  // regatta-train checks what it is passed, and the controller what it is sent.
   void add_options(OptionList& options) override {
     add_words(options);
     add_server_options(options, &client());
-    options.add("-o,--output", ValueKind::Directory, &output_, "directory to make").is_required =
-        true;
+    options.add(
+        "-o,--output", ValueKind::Directory, &output_,
+        "directory to make, by regatta-train on this machine; without: the controller makes "
+        "RUN/exports/CHECKPOINT, which `regatta ckpt download --export` fetches");
     options.add("--trainer", ValueKind::File, &trainer_,
-                "regatta-train (default: beside this program, or in PATH)");
-    pass_on(options, "--for", ValueKind::Any,
-            "pretraining (both heads), encoder, or question-answering")
+                "with -o: regatta-train (default: beside this program, or in PATH)");
+    options.add("--for", &model_, "pretraining (both heads), encoder, or question-answering")
         .offered = {"pretraining", "encoder", "question-answering"};
-    pass_on(options, "--vocab", ValueKind::File, "the model's vocab.txt, if the dataset is gone");
-    pass_on(options, "--qa-head", ValueKind::File,
-            "for question-answering: a .safetensors file with qa_outputs.{weight,bias}");
-    pass_on_flag(options, "--with-optimizer", "the optimizer's moments as well");
-    pass_on_flag(options, "--cased", "--vocab is of a model that keeps case and accents");
-    pass_on_flag(options, "--force", "replace an earlier export");
+    pass_on(options, "--vocab", "with -o: the model's vocab.txt, if the dataset is gone");
+    pass_on(options, "--qa-head",
+            "with -o, for question-answering: a .safetensors file with qa_outputs.{weight,bias}");
+    options.add("--with-optimizer", &with_optimizer_, "the optimizer's moments as well");
+    pass_on_flag(options, "--cased", "with -o: --vocab is of a model that keeps case and accents");
+    pass_on_flag(options, "--force", "with -o: replace an earlier export");
   }
 
-  int run() override {
+  int run() override { return output_.empty() ? export_there() : export_here(); }
+
+ private:
+  int export_here() {
     const base::Path checkpoint = place();
     base::Command command;
     command.arguments = {
         runs::find_trainer(trainer_, environment_.program, environment_.path).string(), "export",
         "--checkpoint=" + checkpoint.string(), "--output=" + output_};
+    if (!model_.empty()) command.arguments.push_back("--for=" + model_);
+    if (with_optimizer_) command.arguments.emplace_back("--with-optimizer");
     command.arguments.insert(command.arguments.end(), passed_on_.begin(), passed_on_.end());
     command.inherit_output = true;
     const base::Exit exit = base::wait_exit(base::spawn(command));
     return exit.code ? *exit.code : 128 + exit.signal.value_or(0);
   }
 
- private:
-  Option& pass_on(OptionList& options, const std::string& name, ValueKind kind, const char* help) {
+  // Waits until it is made; Ctrl-C only ends the waiting.
+  int export_there() {
+    const Words words = this->words();
+    if (!directory().empty() || words.size() != 2) {
+      throw UsageError(
+          "the controller exports a checkpoint of a run: give RUN and CHECKPOINT, or name a "
+          "directory to make on this machine with --output");
+    }
+    if (!passed_on_.empty() || !trainer_.empty()) {
+      const std::string option = trainer_.empty() ? passed_on_.front() : "--trainer";
+      throw UsageError(option.substr(0, option.find('=')) +
+                       " is for exports that are made here; leave it out, or add --output");
+    }
+    Json body{{"with_optimizer", with_optimizer_}};
+    if (!model_.empty()) body["for"] = model_;
+    const Client client = this->client().connect();
+    const std::string before = "/runs/" + path_part(words[0]) + "/checkpoints/";
+    const Interrupt interrupt;
+    Json status = client.post(before + path_part(words[1]) + "/export", base::json_text(body), {});
+    const std::string name = status.value("name", "");  // `latest` may be another one in a moment
+    while (status.value("state", "") == "running") {
+      if (interrupt.wait(kExportPause)) {
+        std::cerr << "the controller goes on with the export\n";
+        return kInterrupted;
+      }
+      status = client.get(before + path_part(name) + "/export");
+    }
+    if (status.value("state", "") != "done") {
+      throw Error(Code::Operator, "the export failed: " + status.value("message", ""));
+    }
+    std::cout << base::printable(status.value("path", "")) << "\n" << std::flush;
+    std::cerr << "`" << base::shown_command("regatta ckpt download --export", words[0]) << " "
+              << base::shown_word(name) << "` fetches it\n";
+    return 0;
+  }
+
+  void pass_on(OptionList& options, const std::string& name, const char* help) {
     const auto pass = [this, name](const std::string& value) {
       passed_on_.push_back(name + "=" + value);
     };
-    return options.add(name, kind, std::function<void(const std::string&)>(pass), help);
+    options.add(name, ValueKind::File, std::function<void(const std::string&)>(pass), help);
   }
   void pass_on_flag(OptionList& options, const std::string& name, const char* help) {
     const auto pass = [this, name] { passed_on_.push_back(name); };
@@ -385,13 +431,15 @@ class CkptExport : public CkptCommand {
     if (directory().empty() && words.size() == 1) return words.front();
     const Source from = source(&words);
     if (words.size() == 1) return from.place(words.front());
-    throw Error(Code::User,
-                "export takes a checkpoint's directory, or a run and one of its checkpoints");
+    throw UsageError("export takes a checkpoint's directory, or a run and one of its checkpoints");
   }
 
+  static constexpr double kExportPause = 0.5;  // seconds
   site::ProgramEnvironment environment_;
-  std::string output_;
+  std::string output_;   // empty: the controller makes it
   std::string trainer_;  // empty: looked for
+  std::string model_;
+  bool with_optimizer_ = false;
   Words passed_on_;
 };
 

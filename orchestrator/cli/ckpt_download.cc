@@ -46,7 +46,7 @@ class CkptDownload : public Command {
     options.add("-o,--output", ValueKind::Directory, &output_,
                 "directory to put them in (default: the checkpoint's name)");
     options.add("--export", &of_export_,
-                "the files of its export, as POST …/export has made them; by their sizes alone");
+                "the files of its export, as `regatta ckpt export` has made it; by their sizes alone");
     options.add("--force", &replace_, "replace files of the same names that are there");
     add_server_options(options, &client_);
   }
@@ -112,8 +112,8 @@ class CkptDownload : public Command {
   std::vector<RemoteFile> exported(const Json& answer) {
     if (answer.value("state", "") != "done") {
       throw Error(Code::Conflict,
-                  "the export of this checkpoint is not done; wait, or look with "
-                  "`regatta ckpt show`");
+                  "the export of this checkpoint is not done; wait, or make it again with "
+                  "`regatta ckpt export`");
     }
     std::vector<RemoteFile> files;
     std::string version = answer.value("path", "");

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/usage_error.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
@@ -266,7 +267,14 @@ int run_command_line(const std::string& program_name, std::vector<std::string> w
     words.insert(words.begin(), name);
   }
   const ParsedCommandLine parsed = parse_command_line(commands, words, program);
-  if (parsed.command != nullptr) return parsed.command->run();
+  if (parsed.command != nullptr) {
+    try {
+      return parsed.command->run();
+    } catch (const UsageError& error) {
+      std::cerr << "regatta: " << base::printable(error.what()) << "\n";
+      return kUsageError;
+    }
+  }
   std::cout << parsed.output << std::flush;
   if (parsed.error.empty()) return 0;
   std::cerr << "regatta: " << base::printable(parsed.error) << "\n";

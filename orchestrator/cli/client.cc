@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/api/server.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/files/trusted_peer.h"
 #include "orchestrator/site/data_directory.h"
 
@@ -195,8 +196,8 @@ Client::Client(const ControllerAddress& address, double timeout_seconds)
   }
   while (!name_.empty() && name_.back() == '/') name_.pop_back();
   if (name_.rfind("http://", 0) != 0 && name_.rfind(kTls, 0) != 0) {
-    throw base::Error(base::Code::User, "the server '" + base::printable(name_) +
-                                            "' is not an address; use " + address_meant(name_));
+    throw UsageError("the server '" + base::printable(name_) + "' is not an address; use " +
+                     address_meant(name_));
   }
   loopback_ = api::is_loopback(host_of(name_));
   find_token(address);
@@ -317,7 +318,15 @@ void Client::perform(const char* method, const std::string& path, Transfer* tran
 }
 
 std::string path_part(const std::string& text) {
-  if (text.empty()) throw base::Error(base::Code::User, "the run's name is empty");
+  if (text.empty()) throw UsageError("a name is empty; give the id or name of what is meant");
+  if (text == "." || text == ".." || text.find('/') != std::string::npos) {
+    throw base::Error(base::Code::NotFound, "nothing is called '" + base::printable(text) +
+                                                "': ids and names have no '/' and are not dots");
+  }
+  return encoded(text);
+}
+
+std::string encoded(const std::string& text) {
   std::string out;
   constexpr char kDigits[] = "0123456789ABCDEF";
   for (const char c : text) {

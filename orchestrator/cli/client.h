@@ -58,8 +58,10 @@ class Client {
   double timeout_seconds_;
 };
 
-// `text` with everything but letters, digits and "-._~" percent-encoded. Code::User when it is
-// empty.
+// `text` with everything but letters, digits and "-._~" percent-encoded.
+[[nodiscard]] std::string encoded(const std::string& text);
+// The same of what stands between two '/' of a path. A usage error when it is empty; Code::NotFound
+// when it has a '/', or is "." or "..", which is the name of nothing and would lead elsewhere.
 [[nodiscard]] std::string path_part(const std::string& text);
 
 }  // namespace regatta::orchestrator::cli

@@ -25,9 +25,9 @@ void add_server_options(OptionList& options, ClientOptions* client) {
       0.1, 3600};
 }
 
-void add_client_options(OptionList& options, ClientOptions* client) {
+void add_client_options(OptionList& options, ClientOptions* client, const Shape& shape) {
   add_server_options(options, client);
-  add_format_option(options, &client->format);
+  client->output.add_option(options, shape);
 }
 
 void add_run(OptionList& options, std::string* run) {

@@ -13,7 +13,7 @@ namespace regatta::orchestrator::cli {
 struct ClientOptions {
   ControllerAddress server;
   double timeout_seconds = 10;
-  Format format = Format::Text;
+  Output output{};
 
   [[nodiscard]] static ClientOptions of(const Program& program) {
     return {controller_address(program.environment)};
@@ -24,7 +24,7 @@ struct ClientOptions {
 // --server, --token-file, --timeout.
 void add_server_options(OptionList& options, ClientOptions* client);
 // The same and --output.
-void add_client_options(OptionList& options, ClientOptions* client);
+void add_client_options(OptionList& options, ClientOptions* client, const Shape& shape = {});
 // The word `run`.
 void add_run(OptionList& options, std::string* run);
 

@@ -42,6 +42,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(backup)   \
   COMMAND(completion) \
   COMMAND(config)   \
+  COMMAND(help)     \
   COMMAND(man)      \
   COMMAND(open)     \
   COMMAND(restore)  \

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/text/comparison.h"
 
 namespace regatta::orchestrator::cli {
@@ -53,19 +54,14 @@ class Compare : public Command {
 
   int run() override {
     if (runs_.size() < 2 || runs_.size() > kMostCompared) {
-      throw base::Error(base::Code::User, std::to_string(runs_.size()) +
-                                              " runs cannot be compared; name 2 to " +
-                                              std::to_string(kMostCompared));
+      throw UsageError(std::to_string(runs_.size()) + " runs cannot be compared; name 2 to " +
+                       std::to_string(kMostCompared));
     }
     const Client client = client_.connect();
     Json answers = Json::array();
     for (const std::string& run : runs_) answers.push_back(looked_up(client, run));
     const Json comparison = text::comparison_of(answers);
-    if (client_.format == Format::Json) {
-      print_json(comparison);
-    } else {
-      std::cout << text::comparison_text(comparison);
-    }
+    if (!client_.output.print(comparison)) std::cout << text::comparison_text(comparison);
     return 0;
   }
 

@@ -7,6 +7,7 @@
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/completion_script.h"
+#include "orchestrator/cli/usage_error.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
@@ -61,7 +62,7 @@ class Completion : public Command {
   int run() override {
     if (runs_) return print_runs();
     if (shell_.empty()) {
-      throw base::Error(base::Code::User, "no shell is named; use bash, zsh or fish");
+      throw UsageError("no shell is named; use bash, zsh or fish");
     }
     const Outline outline = program_outline(all_commands(program_));
     std::cout << (shell_ == "bash"  ? bash_completion(outline)

@@ -26,7 +26,7 @@ struct ConfigOptions {
   std::string file;      // a run file; "-": stdin; empty: only what the files of defaults say
   bool origin = false;   // beside each value, which file has it
   bool secrets = false;  // values of slurm.environment, too
-  Format format = Format::Text;
+  Output output{};
 };
 
 struct Value {
@@ -127,14 +127,11 @@ std::vector<Value> values_of_defaults(const std::vector<site::DefaultsFile>& fil
 }
 
 void print(const std::vector<Value>& values, const ConfigOptions& options) {
-  if (options.format == Format::Json) {
-    Json json = Json::array();
-    for (const Value& value : values) {
-      json.push_back({{"key", value.key}, {"value", value.value}, {"origin", value.origin}});
-    }
-    print_json(json);
-    return;
+  Json json = Json::array();
+  for (const Value& value : values) {
+    json.push_back({{"key", value.key}, {"value", value.value}, {"origin", value.origin}});
   }
+  if (options.output.print(json)) return;
   std::vector<std::vector<std::string>> rows;
   for (const Value& value : values) {
     const std::string text = value.value.is_null()     ? "(hidden; --secrets shows it)"
@@ -160,7 +157,7 @@ class ConfigShow : public Command {
                 "a run file, shown as it would be submitted to Slurm; - for stdin");
     options.add("--origin", &options_.origin, "say from which file each value is");
     options.add("--secrets", &options_.secrets, "also show the values of slurm.environment");
-    add_format_option(options, &options_.format);
+    options_.output.add_option(options, {"", "key"});
   }
 
   int run() override {
@@ -172,7 +169,7 @@ class ConfigShow : public Command {
       if (is_secret(value.key) && !options_.secrets) value.value = Json();
     }
     print(values, options_);
-    if (values.empty() && options_.format == Format::Text) {
+    if (values.empty() && options_.output.is_text()) {
       std::vector<std::string> names;
       for (const site::DefaultsPlace& place : places) names.push_back(place.path.string());
       std::cerr << "regatta: nothing is set in " << base::printable(base::join(names, " and "))

@@ -121,11 +121,7 @@ int diff_of_tree(const base::Path& folder, const ClientOptions& client,
                  const DiffOptions& options) {
   const frozen::FrozenJob job = frozen::read_frozen_job(base::posix_file_system(), folder);
   const frozen::Changes found = frozen::changes_since(job, folder);
-  if (client.format == Format::Json) {
-    print_json(json_of(job, found));
-  } else {
-    print_text(job, found, options);
-  }
+  if (!client.output.print(json_of(job, found))) print_text(job, found, options);
   return found.changes.empty() && found.touched.empty() ? kNothing : kSomething;
 }
 
@@ -167,8 +163,7 @@ int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions
                        {"run", is_secret(pointer) ? Json() : was},
                        {"file", is_secret(pointer) ? Json() : is}});
   }
-  if (client.format == Format::Json) {
-    print_json({{"run", run.at("id")}, {"changes", changes}});
+  if (client.output.print({{"run", run.at("id")}, {"changes", changes}})) {
     return changes.empty() ? kNothing : kSomething;
   }
   for (const Json& change : changes) {

@@ -27,7 +27,7 @@ struct DoctorOptions {
   std::vector<std::string> files;  // any that topology/sources/read_any.h knows; "-": stdin
   std::string job;                 // a run file, for the variables that it sets; empty: none
   bool list = false;               // only say what is checked
-  Format format = Format::Text;
+  Output output{};
 };
 
 bool concerns_nccl(const std::string& name) {
@@ -59,10 +59,10 @@ std::vector<topology::doctor::Setting> settings(const DoctorOptions& options,
   return found;
 }
 
-int list_checks(Format format) {
+int list_checks(const Output& output) {
   Json checks = Json::array();
   for (const topology::doctor::CheckInfo& check : topology::doctor::list_checks()) {
-    if (format == Format::Text) {
+    if (output.is_text()) {
       std::cout << check.id << " (" << topology::graph::name_of(check.severity)
                 << "): " << check.what << "\n  why: " << check.why << "\n  do: " << check.remedy
                 << "\n";
@@ -73,7 +73,7 @@ int list_checks(Format format) {
                       {"why", check.why},
                       {"remedy", check.remedy}});
   }
-  if (format == Format::Json) print_json({{"checks", std::move(checks)}});
+  (void)output.print({{"checks", std::move(checks)}});
   std::cout << std::flush;
   return 0;
 }
@@ -144,7 +144,7 @@ std::string summary_text(const Json& of) {
 
 // 0: nothing wrong, or notes only; 1: warnings or errors.
 int examine(const DoctorOptions& options, const site::ProgramEnvironment& environment) {
-  if (options.list) return list_checks(options.format);
+  if (options.list) return list_checks(options.output);
   topology::graph::Graph graph;
   std::vector<topology::doctor::TopologyFile> files;
   std::vector<topology::doctor::HostState> hosts;
@@ -180,11 +180,9 @@ int examine(const DoctorOptions& options, const site::ProgramEnvironment& enviro
     findings.push_back(std::move(finding));
   }
   const Json counts = summary(graph, findings);
-  if (options.format == Format::Json) {
-    Json list = Json::array();
-    for (const Finding& finding : findings) list.push_back(finding_json(finding));
-    print_json({{"summary", counts}, {"findings", std::move(list)}});
-  } else {
+  Json list = Json::array();
+  for (const Finding& finding : findings) list.push_back(finding_json(finding));
+  if (!options.output.print({{"summary", counts}, {"findings", std::move(list)}})) {
     for (const Finding& finding : findings) std::cout << finding_text(finding) << "\n";
     std::cout << summary_text(counts) << std::flush;
   }
@@ -207,7 +205,7 @@ class Doctor : public Command {
     options.add("--job", ValueKind::RunFile, &options_.job,
                 "a run file, for the variables that it sets");
     options.add("--list", &options_.list, "list the checks: what each finds, why, what to do");
-    add_format_option(options, &options_.format);
+    options_.output.add_option(options);
   }
   int run() override { return examine(options_, environment_); }
 

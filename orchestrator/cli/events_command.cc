@@ -79,16 +79,13 @@ class Events : public Command {
     options.add("--by", &by_, "only what this one asked for: 'uid 1000', token");
     options.add("--limit", &limit_, "the newest so many").range = {1, kMostAtOnce};
     options.add("--since", &since_, "the first so many after the event of this number instead");
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, {"events", "number"});
   }
 
   int run() override {
     const Client client = client_.connect();
     Json answer = client.get(query(since_, limit_));
-    if (!follow_ && client_.format == Format::Json) {
-      print_json(answer);
-      return 0;
-    }
+    if (!follow_ && client_.output.print(answer)) return 0;
     bool warned = false;
     for (;;) {
       print(answer);
@@ -111,7 +108,7 @@ class Events : public Command {
   [[nodiscard]] std::string query(const std::optional<std::uint64_t>& since, int limit) const {
     std::string query = "/events?limit=" + std::to_string(limit);
     const auto add = [&query](const char* name, const std::string& value) {
-      if (!value.empty()) query += std::string("&") + name + "=" + path_part(value);
+      if (!value.empty()) query += std::string("&") + name + "=" + encoded(value);
     };
     if (since) add("since", std::to_string(*since));
     add("run", run_);
@@ -120,13 +117,9 @@ class Events : public Command {
     add("by", by_);
     return query;
   }
-  void print(const Json& answer) const {
-    if (client_.format == Format::Json) {
-      for (const Json& event : answer.value("events", Json::array())) print_json_line(event);
-    } else {
-      for (const Json& event : answer.value("events", Json::array())) {
-        std::cout << line_of(event) << "\n";
-      }
+  void print(const Json& answer) {
+    for (const Json& event : answer.value("events", Json::array())) {
+      if (!client_.output.print_next(event)) std::cout << line_of(event) << "\n";
     }
     std::cout << std::flush;
   }

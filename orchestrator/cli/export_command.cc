@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/slurm/slurm_values.h"
 #include "orchestrator/text/event_file.h"
 #include "orchestrator/text/run_csv.h"
@@ -58,16 +59,15 @@ class Export : public Command {
 
   int run() override {
     if ((as_ == As::Events) == directory_.empty()) {
-      throw base::Error(base::Code::User,
-                        directory_.empty()
-                            ? "name the directory for TensorBoard's event file with --directory"
-                            : "--directory is for -o tensorboard; send other output elsewhere "
-                              "with > FILE");
+      throw UsageError(directory_.empty()
+                           ? "name the directory for TensorBoard's event file with --directory"
+                           : "--directory is for -o tensorboard; send other output elsewhere "
+                             "with > FILE");
     }
     if (type_.empty() && as_ == As::Csv) {
-      throw base::Error(base::Code::User,
-                        "rows of several series are no table; use -o jsonl, or --series steps, "
-                        "evaluations or checkpoints");
+      throw UsageError(
+          "rows of several series are no table; use -o jsonl, or --series steps, "
+          "evaluations or checkpoints");
     }
     const Client client = client_.connect();
     if (as_ == As::Events) {

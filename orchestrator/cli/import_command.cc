@@ -11,6 +11,7 @@
 #include "base/wording.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/runs/reference.h"
 #include "orchestrator/simulate/mlperf_log.h"
 #include "orchestrator/text/terminal.h"
@@ -58,15 +59,13 @@ class ImportMlperf : public Command {
         .add("--threshold", &threshold_,
              "accuracy that counts as reached (default: what the log says, else 0.72)")
         .range = {0, 1};
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, {"", "name"});
   }
 
   // All are read and checked before the first is sent.
   int run() override {
     if (!name_.empty() && files_.size() > 1) {
-      throw base::Error(base::Code::User,
-                        "--name is for one file; leave it out, or import them "
-                        "one by one");
+      throw UsageError("--name is for one file; leave it out, or import them one by one");
     }
     std::vector<runs::ReferenceCurve> curves;
     for (const std::string& file : files_) curves.push_back(read(file));
@@ -75,7 +74,7 @@ class ImportMlperf : public Command {
     for (const runs::ReferenceCurve& curve : curves) {
       answers.push_back(client.post("/references", base::json_text(runs::reference_body(curve)),
                                     {{"Content-Type", "application/json"}}));
-      if (client_.format == Format::Json) continue;
+      if (!client_.output.is_text()) continue;
       const Json& answer = answers.back();
       std::cout << base::printable(text_at(answer, "name")) << ": "
                 << base::plural(answer.value("evaluation_count", 0), "evaluation") << ", "
@@ -83,7 +82,7 @@ class ImportMlperf : public Command {
                 << seconds_at(answer, "time_to_accuracy_seconds") << "\n"
                 << std::flush;
     }
-    if (client_.format == Format::Json) print_json(answers);
+    (void)client_.output.print(answers);
     return 0;
   }
 
@@ -124,22 +123,21 @@ class ListReferences : public Command {
                  {"references ls", "references ls -o json"}}),
         client_(ClientOptions::of(program)) {}
 
-  void add_options(OptionList& options) override { add_client_options(options, &client_); }
+  void add_options(OptionList& options) override {
+    add_client_options(options, &client_, {"references", "name"});
+  }
 
   int run() override {
     const Client client = client_.connect();
     Json rows = Json::array();
     std::string after;
     do {
-      const Json page = client.get("/references?limit=1000" +
-                                   (after.empty() ? "" : "&after=" + path_part(after)));
+      const Json page =
+          client.get("/references?limit=1000" + (after.empty() ? "" : "&after=" + encoded(after)));
       for (const Json& row : page.value("references", Json::array())) rows.push_back(row);
       after = text_at(page, "next");
     } while (!after.empty());
-    if (client_.format == Format::Json) {
-      print_json({{"references", rows}});
-      return 0;
-    }
+    if (client_.output.print({{"references", rows}})) return 0;
     std::vector<std::vector<std::string>> cells{
         {"NAME", "ROUND", "SUBMITTER", "SYSTEM", "CHIPS", "STATUS", "THRESHOLD", "REACHED"}};
     for (const Json& row : rows) {

@@ -30,7 +30,7 @@ class Label : public Command {
     const auto set_note = [this](const std::string& note) { note_ = note; };
     options.add("--note", std::function<void(const std::string&)>(set_note),
                 "the run's note; '' removes it");
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, {nullptr, "id"});
   }
 
   // Without a change it says what there is.
@@ -46,10 +46,7 @@ class Label : public Command {
     const Json shown{{"id", run.value("id", "")},
                      {"tags", run.value("tags", Json::array())},
                      {"note", run.value("note", Json())}};
-    if (client_.format == Format::Json) {
-      print_json(shown);
-      return 0;
-    }
+    if (client_.output.print(shown)) return 0;
     for (const Json& tag : shown["tags"]) {
       std::cout << base::printable(tag.is_string() ? tag.get<std::string>() : "") << "\n";
     }

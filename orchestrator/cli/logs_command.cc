@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/text/log_lines.h"
 #include "orchestrator/text/terminal.h"
 
@@ -20,18 +22,20 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr auto kLogPause = std::chrono::milliseconds(500);
+constexpr double kProgressSeconds = 5;
 
 void print(const std::string& text) { std::cout << text << std::flush; }
 
 std::string table_of(const Json& files) {
-  std::vector<std::vector<std::string>> rows{{"LAUNCH", "ATTEMPT", "RANK", "KIND", "SIZE", "FILE"}};
+  std::vector<std::vector<std::string>> rows{
+      {"LAUNCH", "ATTEMPT", "RANK", "KIND", "SIZE", "MODIFIED", "FILE"}};
   const auto number = [](const Json& value) {
     return value.is_null() ? "-" : base::json_text(value);
   };
   for (const Json& file : files) {
     rows.push_back({number(file["launch"]), number(file["attempt"]), number(file["rank"]),
                     file.value("kind", ""), base::human_bytes(file["bytes"].get<std::uint64_t>()),
-                    file.value("name", "")});
+                    text::local_date(file.value("modified_at", Json())), file.value("name", "")});
   }
   return text::table(rows);
 }
@@ -79,7 +83,7 @@ struct Reading {
   void pin(const Json& part) {
     if (!file.empty()) return;
     file = part["file"].get<std::string>();
-    choice = "&file=" + path_part(file);
+    choice = "&file=" + encoded(file);
     launches = part["launch"];
   }
   // The log of a job's ranks takes the place of its script's, and their number stays the same.
@@ -103,35 +107,59 @@ class Logs : public Command {
     add_run(options, &run_);
     options.add("-f,--follow", &follow_,
                 "follow until the run ends, with evaluations, checkpoints and a line of progress");
-    options.add("--every", &every_seconds_, "seconds between two lines of progress").range =
-        NumberRange{0, 86400};
+    options
+        .add("--every", &every_seconds_,
+             "with -f: seconds between two lines of progress (default: 5)")
+        .range = NumberRange{0, 86400};
     options.add("--tail", &tail_, "only the last so many lines");
-    options.add("--grep", &grep_, "only lines that match this regular expression (RE2)");
+    const auto set_grep = [this](const std::string& text) { grep_ = text; };
+    options.add("--grep", std::function<void(const std::string&)>(set_grep),
+                "only lines that match this regular expression (RE2)");
     options.add("-C,--context", &context_, "with --grep: so many lines before and after, too");
     options.add("-i,--ignore-case", &ignore_case_, "with --grep: whatever the case of letters");
     options.add("--attempt", &attempt_, "the log of this attempt (default: the newest)");
     options.add("--rank", &rank_, "the log of this rank, if it has one of its own");
     options.add("--file", &file_, "a log by its name in --list");
     options.add("--list", &list_, "list the logs that there are");
-    add_client_options(options, &client_options_);
+    add_client_options(options, &client_options_, {"files", "name"});
   }
 
   int run() override {
-    if (!grep_.empty() && (follow_ || tail_)) {
-      throw base::Error(base::Code::User, "--grep searches a whole log; leave out -f and --tail");
-    }
+    refuse_what_has_no_effect();
     const Client client = client_options_.connect();
     path_ = "/runs/" + path_part(run_);
     if (list_) return list(client);
-    if (!grep_.empty()) return search(client);
+    if (grep_) return search(client);
     return follow(client);
   }
 
  private:
+  void refuse_what_has_no_effect() const {
+    if (grep_ && grep_->empty())
+      throw UsageError("--grep is ''; give an expression, such as error");
+    if (grep_ && (follow_ || tail_)) {
+      throw UsageError("--grep searches a whole log; leave out -f and --tail");
+    }
+    if (!grep_ && (context_ || ignore_case_)) {
+      throw UsageError(std::string(context_ ? "--context" : "--ignore-case") +
+                       " has no effect without --grep; add --grep, or leave it out");
+    }
+    if (every_seconds_ && !follow_) {
+      throw UsageError("--every has no effect without --follow; add -f, or leave it out");
+    }
+    if (list_ && (grep_ || follow_ || tail_)) {
+      throw UsageError("--list lists logs and prints none; leave out --grep, -f and --tail");
+    }
+    const Format format = client_options_.output.format();
+    if (!list_ && format != Format::Text && format != Format::Json) {
+      throw UsageError("a log is text or json; other outputs are for --list");
+    }
+  }
+
   // "&file=…" and the like, of what was chosen.
   [[nodiscard]] std::string choice() const {
     std::string query;
-    if (!file_.empty()) query += "&file=" + path_part(file_);
+    if (!file_.empty()) query += "&file=" + encoded(file_);
     if (attempt_) query += "&attempt=" + std::to_string(*attempt_);
     if (rank_) query += "&rank=" + std::to_string(*rank_);
     return query;
@@ -139,9 +167,8 @@ class Logs : public Command {
 
   [[nodiscard]] int list(const Client& client) const {
     const Json found = client.get(path_ + "/logs/files");
-    if (client_options_.format == Format::Json) {
-      print_json(found);
-    } else if (found["files"].empty()) {
+    if (client_options_.output.print(found)) return 0;
+    if (found["files"].empty()) {
       std::cerr << "the run has no log yet\n";
     } else {
       print(table_of(found["files"]));
@@ -150,14 +177,14 @@ class Logs : public Command {
   }
 
   [[nodiscard]] int search(const Client& client) const {
-    const std::string query = path_ + "/logs/search?limit=1000&grep=" + path_part(grep_) +
+    const std::string query = path_ + "/logs/search?limit=1000&grep=" + encoded(*grep_) +
                               "&context=" + std::to_string(context_.value_or(0)) +
                               "&ignore_case=" + (ignore_case_ ? "true" : "false") + choice();
     long long last_line = 0;
     bool found = false;
     for (std::string from;;) {
       const Json page = client.get(query + (from.empty() ? "" : "&from=" + from));
-      if (client_options_.format == Format::Json) {
+      if (!client_options_.output.is_text()) {
         print_json_line(page);
       } else {
         print(text::found_lines(page["lines"], context_.value_or(0) > 0, &last_line));
@@ -191,8 +218,8 @@ class Logs : public Command {
   }
 
   int follow(const Client& client) {
-    Training training(client, path_, every_seconds_);
-    const bool as_text = client_options_.format == Format::Text;
+    Training training(client, path_, every_seconds_.value_or(kProgressSeconds));
+    const bool as_text = client_options_.output.is_text();
     Reading reading{choice()};
     const bool newest = reading.choice.empty();
     std::string where = tail_ ? "tail=" + std::to_string(*tail_) : "offset=0";
@@ -221,7 +248,7 @@ class Logs : public Command {
         const std::string next = after(client, reading.file);
         if (!next.empty()) {
           if (as_text) print((reading.in_line ? "\n-- " : "-- ") + base::printable(next) + "\n");
-          reading = {"&file=" + path_part(next), next, part["launch"]};
+          reading = {"&file=" + encoded(next), next, part["launch"]};
           where = "offset=0";
           continue;
         }
@@ -238,9 +265,10 @@ class Logs : public Command {
   }
 
   ClientOptions client_options_;
-  std::string run_, path_, grep_, file_;
+  std::string run_, path_, file_;
+  std::optional<std::string> grep_;
   std::optional<std::uint64_t> tail_, context_, attempt_, rank_;
-  double every_seconds_ = 5;
+  std::optional<double> every_seconds_;
   bool follow_ = false, ignore_case_ = false, list_ = false;
 };
 

@@ -54,7 +54,7 @@ class Nodes : public Command {
     options.add("--name", &name_, "only those whose name begins so");
     options.add("--partition", &partition_, "only those of this partition");
     options.add("--text", &text_, "only those with this in their name or reason");
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, {"nodes", "name"});
   }
 
   int run() override {
@@ -63,9 +63,7 @@ class Nodes : public Command {
     const bool known = answer.contains("taken_at") && !answer["taken_at"].is_null();
     // Without a filter all are there, and a name that is none is told.
     const std::vector<std::string> names = filters.empty() ? names_ : std::vector<std::string>();
-    if (client_.format == Format::Json) {
-      print_json(known ? only_nodes(answer, names) : answer);
-    } else {
+    if (!client_.output.print(known ? only_nodes(answer, names) : answer)) {
       const std::string text = known ? nodes_text(answer, names) : "";
       if (known) std::cout << (text.empty() ? "no node is like that\n" : text) << age_text(answer);
       std::cout << std::flush;

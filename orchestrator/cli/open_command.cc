@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/usage_error.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
@@ -77,8 +78,8 @@ std::string checked_url(std::string url) {
                          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                          "0123456789-._~:/[]%") == std::string::npos;
   if (!http || !plain) {
-    throw base::Error(base::Code::User, "--url is '" + base::printable(url) +
-                                            "'; use an address such as http://localhost:8420");
+    throw UsageError("--url is '" + base::printable(url) +
+                     "'; use an address such as http://localhost:8420");
   }
   return url;
 }
@@ -104,9 +105,9 @@ class Open : public Command {
     const Client client = client_.connect();
     // Over the controller's socket only.
     if (client.socket().empty()) {
-      throw base::Error(base::Code::User,
-                        "links are made over the controller's socket; run 'regatta open' on the "
-                        "controller's machine, with --server unix:PATH or none");
+      throw UsageError(
+          "links are made over the controller's socket; run 'regatta open' on the "
+          "controller's machine, with --server unix:PATH or none");
     }
     const std::string own_url = url_.empty() ? "" : checked_url(url_);
     std::string place;
@@ -118,9 +119,7 @@ class Open : public Command {
     const std::string link =
         checked_url(own_url.empty() ? ticket.at("url").get<std::string>() : own_url) +
         "/#ticket=" + path_part(ticket.at("ticket")) + place;
-    if (client_.format == Format::Json) {
-      print_json({{"url", link}, {"seconds", ticket.at("seconds")}});
-    } else {
+    if (!client_.output.print({{"url", link}, {"seconds", ticket.at("seconds")}})) {
       std::cout << link << "\n" << std::flush;
       std::cerr << "The link works once, within a minute; 'regatta open' makes another.\n";
     }

@@ -3,20 +3,93 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+#include "base/text.h"
+#include "orchestrator/text/run_csv.h"
 #include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
+namespace {
 
-void add_format_option(OptionList& options, Format* format) {
-  options.choose("-o,--output", format, {{"text", Format::Text}, {"json", Format::Json}},
-                 "for people or for programs");
+using Json = nlohmann::ordered_json;
+
+Json rows_of(const Json& answer, const Shape& shape) {
+  if (shape.rows == nullptr) return Json::array({answer});
+  return *shape.rows == '\0' ? answer : answer.value(shape.rows, Json::array());
 }
 
-void print_json(const nlohmann::ordered_json& json) {
+std::string names_of(const Json& rows, const char* key) {
+  std::string names;
+  for (const Json& row : rows) {
+    const Json id = row.value(key, Json());
+    if (id.is_null()) continue;
+    names += base::printable(id.is_string() ? id.get<std::string>() : base::json_text(id)) + "\n";
+  }
+  return names;
+}
+
+}  // namespace
+
+void Output::add_option(OptionList& options, const Shape& shape) {
+  shape_ = shape;
+  Choices<Format> formats{{"text", Format::Text}, {"json", Format::Json}, {"yaml", Format::Yaml}};
+  if (shape.rows != nullptr) formats.emplace_back("csv", Format::Csv);
+  if (shape.id != nullptr) formats.emplace_back("name", Format::Name);
+  options.choose("-o,--output", &format_, formats,
+                 shape.id != nullptr ? "for people, for programs, or ids alone"
+                                     : "for people or for programs");
+}
+
+bool Output::print(const Json& answer) const {
+  switch (format_) {
+    case Format::Text:
+      return false;
+    case Format::Json:
+      print_json(answer);
+      break;
+    case Format::Yaml:
+      std::cout << text::yaml_of(answer);
+      break;
+    case Format::Csv:
+      std::cout << text::csv_of(rows_of(answer, shape_), text::reader_of_stdout());
+      break;
+    case Format::Name:
+      std::cout << names_of(rows_of(answer, shape_), shape_.id);
+      break;
+  }
+  std::cout << std::flush;
+  return true;
+}
+
+bool Output::print_next(const Json& row) {
+  switch (format_) {
+    case Format::Text:
+      return false;
+    case Format::Json:
+      print_json_line(row);
+      break;
+    case Format::Yaml:
+      std::cout << "---\n" << text::yaml_of(row);
+      break;
+    case Format::Csv: {
+      const std::string table = text::csv_of(Json::array({row}), text::reader_of_stdout());
+      std::cout << (has_head_ ? table.substr(table.find("\r\n") + 2) : table);
+      has_head_ = true;
+      break;
+    }
+    case Format::Name:
+      std::cout << names_of(Json::array({row}), shape_.id);
+      break;
+  }
+  std::cout << std::flush;
+  return true;
+}
+
+void print_json(const Json& json) {
   std::cout << text::json_text(json, 2, text::reader_of_stdout()) << "\n" << std::flush;
 }
 
-void print_json_line(const nlohmann::ordered_json& json) {
+void print_json_line(const Json& json) {
   std::cout << text::json_text(json, -1, text::reader_of_stdout()) << "\n" << std::flush;
 }
 

@@ -7,10 +7,35 @@
 
 namespace regatta::orchestrator::cli {
 
-enum class Format { Text, Json };
+enum class Format { Text, Json, Yaml, Csv, Name };
 
-// -o, --output: text or json.
-void add_format_option(OptionList& options, Format* format);
+// What an answer is beside JSON and YAML: a table has `csv`, what has an id has `name`.
+struct Shape {
+  const char* rows =
+      nullptr;               // the key of its rows; "": it is a list of them; null: it is no table
+  const char* id = nullptr;  // the key of what a row, or the whole, is called; null: by nothing
+};
+
+// -o, --output of a command, and the answer in it.
+class Output {
+ public:
+  // text, json, yaml, and what the shape has.
+  void add_option(OptionList& options, const Shape& shape = {});
+
+  [[nodiscard]] Format format() const { return format_; }
+  [[nodiscard]] bool is_text() const { return format_ == Format::Text; }
+
+  // Nothing is printed, and false comes back, where it is to be text, which is the command's.
+  [[nodiscard]] bool print(const nlohmann::ordered_json& answer) const;
+  // One of many that come one after the other: JSON in a line, a document of YAML, a row of CSV
+  // (the first with a head), a name.
+  [[nodiscard]] bool print_next(const nlohmann::ordered_json& row);
+
+ private:
+  Format format_ = Format::Text;
+  Shape shape_;
+  bool has_head_ = false;
+};
 
 // Over several lines, or in one.
 void print_json(const nlohmann::ordered_json& json);

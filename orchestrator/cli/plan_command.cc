@@ -13,6 +13,7 @@
 #include "orchestrator/cli/machines.h"
 #include "orchestrator/cli/plan_text.h"
 #include "orchestrator/cli/step_model_options.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/plan/run_plan.h"
 #include "orchestrator/site/site_defaults.h"
 #include "topology/sources/cluster_file.h"
@@ -50,8 +51,7 @@ Graph machines(const PlanOptions& options, const site::ProgramEnvironment& envir
                        environment, "plan");
   }
   if (options.clusters.size() != 1 || options.live || !options.srun.empty()) {
-    throw base::Error(base::Code::User,
-                      "--nodes is for one cluster description; name one with --cluster");
+    throw UsageError("--nodes is for one cluster description; name one with --cluster");
   }
   const std::string& file = options.clusters.front();
   return topology::sources::generate(topology::sources::parse_cluster(read_input(file), file),
@@ -64,10 +64,10 @@ void take_ranks(const PlanOptions& options, const Graph& machines, RunConfig* co
   const auto ranks =
       options.ranks == "all" ? std::optional(gpus) : base::parse_integer(options.ranks);
   if (!ranks || *ranks < 1) {
-    throw base::Error(base::Code::User, options.ranks == "all" && gpus == 0
-                                            ? "no GPU is known for --ranks all; give --cluster"
-                                            : "--ranks is '" + base::printable(options.ranks) +
-                                                  "'; use a number above 0, or all");
+    throw UsageError(options.ranks == "all" && gpus == 0
+                         ? "no GPU is known for --ranks all; give --cluster"
+                         : "--ranks is '" + base::printable(options.ranks) +
+                               "'; use a number above 0, or all");
   }
   if (*ranks > config->batch_size) {
     throw base::Error(base::Code::User, std::to_string(*ranks) + " ranks are more than the " +

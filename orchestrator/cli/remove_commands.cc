@@ -10,6 +10,7 @@
 #include "base/wording.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/usage_error.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
@@ -78,13 +79,13 @@ class RemovalCommand : public Command {
     runs.type = "RUN";
     runs.is_required = true;
     options.add("--dry-run", &dry_run_, "only say what would be freed");
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, {"", "id"});
   }
 
  protected:
   [[nodiscard]] const std::vector<std::string>& runs() const { return runs_; }
   [[nodiscard]] bool is_dry_run() const { return dry_run_; }
-  [[nodiscard]] bool is_json() const { return client_.format == Format::Json; }
+  [[nodiscard]] const Output& output() const { return client_.output; }
   [[nodiscard]] Client client() const {
     return {client_.server, std::max(client_.timeout_seconds, kLeastTimeout)};
   }
@@ -115,9 +116,9 @@ class Remove : public RemovalCommand {
   int run() override {
     const bool terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
     if (!is_dry_run() && !yes_ && !terminal) {
-      throw base::Error(base::Code::User,
-                        "nothing was removed: there is no terminal to ask on; add --yes, or "
-                        "--dry-run to see what would be freed");
+      throw UsageError(
+          "nothing was removed: there is no terminal to ask on; add --yes, or "
+          "--dry-run to see what would be freed");
     }
     const Client client = this->client();
     Json answers = looked_at(client);
@@ -126,7 +127,7 @@ class Remove : public RemovalCommand {
       return 1;
     }
     const int code = is_dry_run() ? 0 : remove(client, &answers);
-    if (is_json()) print_json(answers);
+    (void)output().print(answers);
     return code;
   }
 
@@ -139,7 +140,7 @@ class Remove : public RemovalCommand {
     Json answers = Json::array();
     for (const std::string& run : runs()) {
       answers.push_back(client.remove("/runs/" + path_part(run) + "?dry_run=true&" + pinned()));
-      if (is_json() || (yes_ && !is_dry_run())) continue;
+      if (!output().is_text() || (yes_ && !is_dry_run())) continue;
       const Json& answer = answers.back();
       (is_dry_run() ? std::cout : std::cerr)
           << id_of(answer) << ": would free " << freed_text(answer) << pinned_text(answer) << "\n";
@@ -150,7 +151,7 @@ class Remove : public RemovalCommand {
     int code = 0;
     for (Json& answer : *answers) {
       answer = client.remove("/runs/" + path_part(answer.value("id", "")) + "?" + pinned());
-      if (!is_json()) {
+      if (output().is_text()) {
         std::cout << id_of(answer) << ": freed " << freed_text(answer) << "\n" << std::flush;
       }
       if (answer.contains("left") && answer["left"].is_string()) {
@@ -182,13 +183,13 @@ class Archive : public RemovalCommand {
     for (const std::string& run : runs()) {
       answers.push_back(client.post(
           "/runs/" + path_part(run) + "/archive" + (is_dry_run() ? "?dry_run=true" : ""), "", {}));
-      if (is_json()) continue;
+      if (!output().is_text()) continue;
       const Json& answer = answers.back();
       std::cout << id_of(answer) << (is_dry_run() ? ": would free " : ": archived, freed ")
                 << archived_text(answer) << "\n"
                 << std::flush;
     }
-    if (is_json()) print_json(answers);
+    (void)output().print(answers);
     return 0;
   }
 };

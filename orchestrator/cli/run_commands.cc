@@ -8,6 +8,7 @@
 #include "orchestrator/api/explain.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/run_command.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
@@ -85,10 +86,9 @@ std::string slurm_changes(const std::vector<std::string>& words) {
   constexpr std::string_view kSection = "slurm.";
   for (const std::string& word : words) {
     if (word.rfind(kSection, 0) == 0) continue;
-    throw base::Error(base::Code::User,
-                      "--set '" + base::printable(word) +
-                          "' is not slurm.KEY=VALUE, and nothing else of a run can change when it "
-                          "is resumed");
+    throw UsageError("--set '" + base::printable(word) +
+                     "' is not slurm.KEY=VALUE, and nothing else of a run can change when it "
+                     "is resumed");
   }
   return words.empty() ? "" : body_of(changes_of(words));
 }

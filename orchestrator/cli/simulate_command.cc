@@ -8,6 +8,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/input.h"
 #include "orchestrator/cli/step_model_options.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/plan/step_model.h"
 #include "orchestrator/simulate/mlperf_study.h"
 #include "orchestrator/simulate/simulation_text.h"
@@ -49,6 +50,7 @@ constexpr int kMostBatch = 1 << 20;      // as in run files
 constexpr double kSecondsOfHour = 3600;
 
 [[noreturn]] void fail(const std::string& what) { throw base::Error(base::Code::User, what); }
+[[noreturn]] void misuse(const std::string& what) { throw UsageError(what); }
 
 LengthTable lengths_of(const SimulateOptions& options, const RunConfig& config) {
   if (!options.lengths.empty()) {
@@ -59,18 +61,16 @@ LengthTable lengths_of(const SimulateOptions& options, const RunConfig& config) 
 
 void check_options(const SimulateOptions& options) {
   if (options.run_file.empty() || options.cluster.empty()) {
-    fail(
-        "simulate needs a run file and --cluster, or --study mlperf; see 'regatta simulate "
-        "--help'");
+    misuse("simulate needs a run file and --cluster, or --study mlperf");
   }
   if (options.run_file == "-" && options.cluster == "-") {
-    fail("run file and cluster cannot both be stdin; name a file");
+    misuse("run file and cluster cannot both be stdin; name a file");
   }
   if (options.nodes.empty() || options.nodes.size() > kMostCounts) {
-    fail("--nodes takes 1 to " + std::to_string(kMostCounts) + " numbers of nodes");
+    misuse("--nodes takes 1 to " + std::to_string(kMostCounts) + " numbers of nodes");
   }
   if (options.gantt != Gantt::None && options.format == SimulateFormat::Json) {
-    fail("--gantt draws a picture, which -o json does not have; leave one of them out");
+    misuse("--gantt draws a picture, which -o json does not have; leave one of them out");
   }
 }
 

@@ -11,6 +11,7 @@
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/input.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/cli/watch_command.h"
 #include "orchestrator/plan/run_plan.h"
 #include "orchestrator/text/preview_text.h"
@@ -87,23 +88,23 @@ class Submit : public Command {
     const auto set_key = [this](const std::string& key) { idempotency_key_ = key; };
     options.add("--idempotency-key", std::function<void(const std::string&)>(set_key),
                 "repeating a submission with the same key and file makes no second run");
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, {nullptr, "id"});
   }
 
   int run() override {
     if (dry_run_ && wait_) {
-      throw base::Error(base::Code::User, "--dry-run makes no run to wait for; leave out --wait");
+      throw UsageError("--dry-run makes no run to wait for; leave out --wait");
     }
     const Json run = post();
     if (dry_run_) return show_preview(run);
     const std::string id = run.value("id", "");
-    if (client_.format == Format::Json && !wait_) {
-      print_json(run);
-    } else if (client_.format == Format::Text) {
+    if (client_.output.is_text()) {
       std::cout << base::printable(id) << "\n" << std::flush;
+    } else if (!wait_) {
+      (void)client_.output.print(run);
     }
     if (wait_) return watch_run(client_, id, WatchResult::RunExitCode);
-    if (client_.format != Format::Text) return 0;
+    if (!client_.output.is_text()) return 0;
     if (run.value("scheduler", Json()) == "slurm") {
       try {
         return report_answer(client_.connect(), id);
@@ -117,11 +118,7 @@ class Submit : public Command {
  private:
   // 0 unless something is known that keeps the run from training.
   [[nodiscard]] int show_preview(const Json& preview) const {
-    if (client_.format == Format::Json) {
-      print_json(preview);
-    } else {
-      std::cout << text::preview_text(preview);
-    }
+    if (!client_.output.print(preview)) std::cout << text::preview_text(preview);
     for (const Json& check : preview.value("checks", Json::array())) {
       if (check.value("good", Json()) == false) return base::meaning(base::Code::User).exit_code;
     }
@@ -137,8 +134,8 @@ class Submit : public Command {
       asked.plan = topology::plan::parse_plan(read_input(plan_, kMaxRunFile), plan_, std::nullopt);
     }
     std::vector<std::string> query;
-    if (!after_.empty()) query.push_back("after=" + path_part(base::join(after_, ",")));
-    if (!tags_.empty()) query.push_back("tags=" + path_part(base::join(tags_, ",")));
+    if (!after_.empty()) query.push_back("after=" + encoded(base::join(after_, ",")));
+    if (!tags_.empty()) query.push_back("tags=" + encoded(base::join(tags_, ",")));
     if (dry_run_) query.emplace_back("dry_run=true");
     const std::string path = query.empty() ? "/runs" : "/runs?" + base::join(query, "&");
     return client.post(path, plan::submitted_body(asked), headers);
@@ -154,8 +151,7 @@ class Submit : public Command {
   }
   static std::string checked(const std::string& key) {
     if (!key.empty() && base::printable(key) == key) return key;
-    throw base::Error(base::Code::User,
-                      "the idempotency key is not usable; use 1 to 200 printable characters");
+    throw UsageError("--idempotency-key is not usable; use 1 to 200 printable characters");
   }
 
   ClientOptions client_;

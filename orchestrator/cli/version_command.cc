@@ -40,10 +40,7 @@ class Version : public Command {
       json["controller"]["url"] = client.name();
     } catch (const base::Error&) {  // none runs: the program's own version is still an answer
     }
-    if (client_.format == Format::Json) {
-      print_json(json);
-      return 0;
-    }
+    if (client_.output.print(json)) return 0;
     std::cout << version_ << "\n";
     const Json& controller = json["controller"];
     if (controller.is_object()) {

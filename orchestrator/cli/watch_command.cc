@@ -1,6 +1,5 @@
 #include "orchestrator/cli/watch_command.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -14,6 +13,7 @@
 #include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/interrupt.h"
 #include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
@@ -25,33 +25,6 @@ constexpr double kPollSeconds = 0.5;
 constexpr double kQuietLineSeconds = 5;
 constexpr double kPatienceSeconds = 30;  // a controller may restart meanwhile
 constexpr int kFailedWithoutCode = 100;
-constexpr int kDetached = 130;
-
-// SIGINT and SIGTERM blocked and taken by sigtimedwait: the wait between two looks is where Ctrl-C
-// arrives.
-class Interrupt {
- public:
-  Interrupt() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  ~Interrupt() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  Interrupt(const Interrupt&) = delete;
-  Interrupt& operator=(const Interrupt&) = delete;
-
-  // True when Ctrl-C came within `seconds`.
-  [[nodiscard]] bool wait(double seconds) const {
-    timespec time{};
-    time.tv_sec = static_cast<time_t>(seconds);
-    time.tv_nsec = static_cast<long>((seconds - static_cast<double>(time.tv_sec)) * 1e9);
-    return ::sigtimedwait(&signals_, nullptr, &time) == SIGINT;
-  }
-
- private:
-  sigset_t signals_{};
-  sigset_t before_{};
-};
 
 int exit_code_of(const Json& run) {
   const std::string state = run.value("state", "");
@@ -107,7 +80,7 @@ class Watch : public Command {
     add_run(options, &run_);
     options.add("--exit-status", &exit_status_,
                 "return the run's own exit code (100: it failed without one)");
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, {nullptr, "id"});
   }
 
   int run() override {
@@ -122,20 +95,19 @@ class Watch : public Command {
 
 }  // namespace
 
-int watch_run(const ClientOptions& options, const std::string& name, WatchResult result) {
+int watch_run(ClientOptions options, const std::string& name, WatchResult result) {
   const Client client = options.connect();
   const std::string path = "/runs/" + path_part(name);
   const Interrupt interrupt;
   Progress progress;
   Json run = client.get(path);  // an unknown run, or no controller, ends it here
   double reached = base::system_clock().monotonic_seconds();
-  std::string printed;
+  Json printed;
   for (;;) {
     const double now = base::system_clock().monotonic_seconds();
-    if (options.format == Format::Json) {
-      const std::string line = text::json_text(run, -1, text::reader_of_stdout());
-      if (line != printed) std::cout << line << "\n" << std::flush;
-      printed = line;
+    if (!options.output.is_text()) {
+      if (run != printed) (void)options.output.print_next(run);
+      printed = run;
     } else if (!text::is_over(run)) {
       progress.show(run, now);
     }
@@ -144,7 +116,7 @@ int watch_run(const ClientOptions& options, const std::string& name, WatchResult
       progress.clear();
       std::cerr << "detached; the run goes on (`"
                 << base::shown_command("regatta cancel", run.value("id", "")) << "` stops it)\n";
-      return kDetached;
+      return kInterrupted;
     }
     try {
       run = client.get(path);
@@ -154,7 +126,7 @@ int watch_run(const ClientOptions& options, const std::string& name, WatchResult
     }
   }
   progress.clear();
-  if (options.format == Format::Text) std::cout << text::run_summary(run) << std::flush;
+  if (options.output.is_text()) std::cout << text::run_summary(run) << std::flush;
   return result == WatchResult::RunExitCode ? exit_code_of(run) : 0;
 }
 

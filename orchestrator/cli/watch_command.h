@@ -11,6 +11,6 @@ namespace regatta::orchestrator::cli {
 enum class WatchResult { Zero, RunExitCode };
 
 // Shows the run's progress until it ends. Ctrl-C detaches (130): the run goes on.
-int watch_run(const ClientOptions& options, const std::string& run, WatchResult result);
+int watch_run(ClientOptions options, const std::string& run, WatchResult result);
 
 }  // namespace regatta::orchestrator::cli

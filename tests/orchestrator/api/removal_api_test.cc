@@ -132,7 +132,7 @@ TEST_F(RemovalTest, SubmitsAfterOthers) {
 
 TEST_F(RemovalTest, RmAsksOrIsToldSo) {
   const base::Output silent = regatta({"rm", id_});
-  EXPECT_EQ(silent.exit.code, 7);
+  EXPECT_EQ(silent.exit.code, 2);
   EXPECT_THAT(silent.errors, HasSubstr("add --yes"));
   const base::Output dry = regatta({"rm", id_, "--dry-run"});
   EXPECT_EQ(dry.exit.code, 0) << dry.errors;

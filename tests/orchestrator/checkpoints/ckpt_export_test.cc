@@ -195,8 +195,8 @@ TEST_F(CkptTest, TheExportCommandRunsTheTrainer) {
   EXPECT_EQ(ckpt({"export", path, "-o", "m", "--trainer", trainer().string()}).exit.code, 137);
 
   EXPECT_EQ(ckpt({"export", path}).exit.code, 2) << "where to?";
-  EXPECT_EQ(ckpt({"export", "--output", "m"}).exit.code, 7);
-  EXPECT_EQ(ckpt({"export", id_, "7", "8", "--output", "m"}).exit.code, 7);
+  EXPECT_EQ(ckpt({"export", "--output", "m"}).exit.code, 2);
+  EXPECT_EQ(ckpt({"export", id_, "7", "8", "--output", "m"}).exit.code, 2);
   EXPECT_EQ(ckpt({"export", id_, "9", "--output", "m"}).exit.code, 3);
   const base::Output lost = ckpt({"export", path, "--output", "m", "--trainer", "/no/such"});
   EXPECT_EQ(lost.exit.code, base::meaning(base::Code::Operator).exit_code);

@@ -274,14 +274,14 @@ TEST_F(CkptTest, CommandsAgreeWithAndWithoutAController) {
     EXPECT_THAT(call("unpin", {middle}).text, HasSubstr("goes at the next gc"));
 
     EXPECT_EQ(call("show", {"77"}).exit.code, 3);
-    EXPECT_EQ(call("show", {}).exit.code, 7);
-    EXPECT_EQ(call("show", {"1", "2"}).exit.code, 7);
-    EXPECT_EQ(call("ls", {"1"}).exit.code, 7);
+    EXPECT_EQ(call("show", {}).exit.code, 2);
+    EXPECT_EQ(call("show", {"1", "2"}).exit.code, 2);
+    EXPECT_EQ(call("ls", {"1"}).exit.code, 2);
     EXPECT_EQ(call("pin", {"../../etc"}).exit.code, 3);
   }
   EXPECT_EQ(ckpt({"gc", "--directory", run_.string()}).exit.code, 0);
   EXPECT_FALSE(std::filesystem::exists(checkpoints() / middle));
-  EXPECT_EQ(ckpt({"ls"}).exit.code, 7);
+  EXPECT_EQ(ckpt({"ls"}).exit.code, 2);
   EXPECT_EQ(ckpt({}).exit.code, 2);
   EXPECT_EQ(ckpt({"ls", "--directory", "/nowhere/at/all"}).exit.code, 3);
 }
@@ -325,8 +325,8 @@ TEST_F(CkptTest, DiffComparesCheckpointsOfAnyRuns) {
   const base::Output text = ckpt({"diff", id_, "1", "2"});
   EXPECT_THAT(text.text, HasSubstr("layer.weight"));
   EXPECT_EQ(ckpt({"diff", id_, "1"}).exit.code, 3) << "two paths that do not exist";
-  EXPECT_EQ(ckpt({"diff", "a"}).exit.code, 7);
-  EXPECT_EQ(ckpt({"diff", id_, "1", "2", "3"}).exit.code, 7);
+  EXPECT_EQ(ckpt({"diff", "a"}).exit.code, 2);
+  EXPECT_EQ(ckpt({"diff", id_, "1", "2", "3"}).exit.code, 2);
 }
 
 // The moments of the sample in `shards` shards, each tensor in as many ranges as it has elements

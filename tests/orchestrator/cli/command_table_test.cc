@@ -181,9 +181,10 @@ TEST(CommandTable, UsageErrorsSayWhatWhereAndWhatToDoInOneLine) {
       {"show --bogus",
        "'regatta show' has no option '--bogus'; 'regatta show --help' lists the options"},
       {"show", "'regatta show' needs a value for 'run'; 'regatta show --help' lists the options"},
-      {"ckpt export x",
-       "'regatta ckpt export' needs a value for '--output'; 'regatta ckpt export --help' lists the "
-       "options"},
+      {"ckpt download x",
+       "'regatta ckpt download' needs a value for 'checkpoint'; 'regatta ckpt download --help' "
+       "lists "
+       "the options"},
       {"ls extra",
        "'extra' is one word too many for 'regatta ls'; 'regatta ls --help' lists the options"},
       {"ls --limit", "--limit needs a value; 'regatta ls --help' lists the options"},
@@ -199,7 +200,7 @@ TEST(CommandTable, UsageErrorsSayWhatWhereAndWhatToDoInOneLine) {
       {"ls --all=maybe",
        "--all is 'maybe'; leave the value out; 'regatta ls --help' lists the options"},
       {"ls -o xml",
-       "--output is 'xml'; use text, json, csv, yaml or name; 'regatta ls --help' lists the "
+       "--output is 'xml'; use text, json, yaml, csv or name; 'regatta ls --help' lists the "
        "options"},
       {"simulate --nodes 1,x",
        "--nodes is '1,x'; use a whole number; 'regatta simulate --help' lists the options"},

@@ -87,7 +87,7 @@ def bash_completes_runs_and_executes_none(place):
 
 def bash_completes_values_wherever_they_stand(place):
     place.answer(b"demo-1\n", 0)
-    cases = {("ls", "--output", "=", "js"): ["json"], ("ls", "--output", "="): ["text", "json", "csv", "yaml", "name"],
+    cases = {("ls", "--output", "=", "js"): ["json"], ("ls", "--output", "="): ["text", "json", "yaml", "csv", "name"],
              ("ls", "--output=j",): ["--output=json"], ("ls", "-o", "c"): ["csv"], ("ls", "--limit", ""): [],
              ("show", "--server", "unix", ":", "/x", ""): ["demo-1"], ("show", "--server", "unix", ":"): [],
              ("ls", "--state", "ckpt", "--rev"): ["--reverse"], ("show", "a", ""): [], ("show", "--", "de"): ["demo-1"],

@@ -384,22 +384,23 @@ TEST_F(ProcessTest, ExitCodesSayWhoMustAct) {
                          {{"cancel", "nothing"}, 3, "no run"},
                          {{"logs", "nothing"}, 3, "no run"},
                          {{"watch", "nothing"}, 3, "no run"},
-                         {{"show", ""}, 7, "empty"},
+                         {{"show", ""}, 2, "empty"},
                          {{"show", "\x1b[31m"}, 3, "\\x1b"},
                          {{"submit", "absent.yaml"}, 3, "absent.yaml"},
                          {{"submit", bad.string()}, 7, "bad.yaml:2: model.hiden"},
                          {{"submit", huge.string()}, 7, "larger than"},
                          {{"submit", "-"}, 7, "stdin"},
-                         {{"ls", "--server", "gopher://x"}, 7, "not an address; use unix:PATH of"},
-                         {{"ls", "--server", "localhost:8420"}, 7, "; use http://localhost:8420\n"},
-                         {{"ls", "--server", "127.0.0.1"}, 7, "; use http://127.0.0.1\n"},
-                         {{"ls", "--server", "[::1]:8420"}, 7, "; use http://[::1]:8420\n"},
-                         {{"ls", "--server", "/x/c.sock"}, 7, "; use unix:/x/c.sock\n"},
-                         {{"ls", "--server", "unix:"}, 7, "use unix:PATH of its socket"},
-                         {{"ls", "--server", "a b"}, 7, "use unix:PATH of its socket"},
+                         {{"ls", "--server", "gopher://x"}, 2, "not an address; use unix:PATH of"},
+                         {{"ls", "--server", "localhost:8420"}, 2, "; use http://localhost:8420\n"},
+                         {{"ls", "--server", "127.0.0.1"}, 2, "; use http://127.0.0.1\n"},
+                         {{"ls", "--server", "[::1]:8420"}, 2, "; use http://[::1]:8420\n"},
+                         {{"ls", "--server", "/x/c.sock"}, 2, "; use unix:/x/c.sock\n"},
+                         {{"ls", "--server", "unix:"}, 2, "use unix:PATH of its socket"},
+                         {{"ls", "--server", "a b"}, 2, "use unix:PATH of its socket"},
                          {{"ls", "--server", "https://127.0.0.1:9"}, 7, "use http://127.0.0.1:9\n"},
                          {{"ls", "--server", "unix:/nowhere/c.sock"}, 6, "no such socket"},
-                         {{"ls", "--state", "busy"}, 7, "busy"}}) {
+                         {{"ls", "--state", "busy"}, 2, "busy"},
+                         {{"events", "--kind", "busy"}, 7, "busy"}}) {
     const base::Output output = regatta(each.arguments);
     EXPECT_EQ(output.exit.code, each.code) << base::join(each.arguments, " ") << output.errors;
     EXPECT_THAT(output.errors, HasSubstr(each.message));
@@ -450,7 +451,7 @@ TEST_F(ProcessTest, HelpAndErrorsNameTheWordsOfAnOption) {
     }
     return output.text;
   };
-  EXPECT_THAT(help("ls"), HasSubstr("--output text|json|csv|yaml|name"));
+  EXPECT_THAT(help("ls"), HasSubstr("--output text|json|yaml|csv|name"));
   EXPECT_THAT(help("plan"), HasSubstr("--output text|explain|json|env|csv|xml|run"));
   EXPECT_THAT(help("topo"), HasSubstr("text|json|nccl-xml|slurm|slurm-block|slurm-yaml"));
   EXPECT_THAT(help("simulate"), HasSubstr("--gantt text|svg"));
@@ -460,8 +461,8 @@ TEST_F(ProcessTest, HelpAndErrorsNameTheWordsOfAnOption) {
     const char* message;
   };
   for (const Case& each : std::vector<Case>{
-           {{"show", "x", "-o", "yaml"}, "--output is 'yaml'; use text or json"},
-           {{"ls", "--output", "1"}, "--output is '1'; use text, json, csv, yaml or name"},
+           {{"show", "x", "-o", "csv"}, "--output is 'csv'; use text, json, yaml or name"},
+           {{"ls", "--output", "1"}, "--output is '1'; use text, json, yaml, csv or name"},
            {{"plan", "f", "-o", "yaml"}, "use text, explain, json, env, csv, xml or run"},
            {{"serve", "--scheduler", "pbs"}, "--scheduler is 'pbs'; use auto, local or slurm_cli"},
            {{"simulate", "--study", "x"}, "--study is 'x'; use mlperf;"}}) {
@@ -508,7 +509,7 @@ TEST_F(ProcessTest, ServeRefusesPlainly) {
             1,
             "is in use; choose another with --port"},
            {{"--port", "0", "--data", state(), "--trainer", kTrainer},
-            1,
+            5,
             "in use by another controller"},
            {{"--port", "0", "--data", other, "--trainer", kTrainer, "--address", "0.0.0.0"},
             1,
