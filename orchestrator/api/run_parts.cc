@@ -49,11 +49,12 @@ Json evaluations_json(store::StoreReads& store, const runs::Run& run, std::int64
   const store::RunAxis axis(attempts);
   std::map<runs::AttemptNumber, int> numbers;
   for (const runs::Attempt& attempt : attempts) numbers[attempt.row] = attempt.number;
+  // One more than wanted, to see whether there are more.
+  auto rows = store.evaluations(run.number, cursor, limit + 1);
+  const bool more = rows.size() > static_cast<std::size_t>(limit);
+  if (more) rows.pop_back();
   Json list = Json::array();
-  bool more = false;
-  for (const store::EvaluationRow& row : store.evaluations(run.number, cursor)) {
-    more = list.size() == static_cast<std::size_t>(limit);
-    if (more) break;
+  for (const store::EvaluationRow& row : rows) {
     Json json;
     add_fields(row, &json);
     json["attempt"] = numbers[row.attempt];

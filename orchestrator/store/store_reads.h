@@ -232,7 +232,9 @@ class StoreReads {
   // that steps() and steps_after() make rows of.
   [[nodiscard]] int step_resolution(runs::RunNumber run);
   [[nodiscard]] std::vector<StepRow> newest_steps(runs::RunNumber run, int limit);
-  [[nodiscard]] std::vector<EvaluationRow> evaluations(runs::RunNumber run, std::int64_t cursor);
+  // At most `limit` of them, where it is given.
+  [[nodiscard]] std::vector<EvaluationRow> evaluations(runs::RunNumber run, std::int64_t cursor,
+                                                       std::optional<int> limit = {});
   [[nodiscard]] std::vector<CheckpointRow> checkpoints(runs::RunNumber run, std::int64_t cursor);
   [[nodiscard]] CheckpointFailures checkpoint_failures(runs::RunNumber run);
   [[nodiscard]] std::vector<WarningRow> newest_warnings(runs::RunNumber run, int limit);

@@ -264,10 +264,12 @@ std::vector<StepRow> StoreReads::newest_steps(runs::RunNumber run, int limit) {
   return read_rows<StepRow>(ask);
 }
 
-std::vector<EvaluationRow> StoreReads::evaluations(runs::RunNumber run, std::int64_t cursor) {
+std::vector<EvaluationRow> StoreReads::evaluations(runs::RunNumber run, std::int64_t cursor,
+                                                   std::optional<int> limit) {
   const ReaderPool::Lease reader = lease();
-  Statement ask = reader->prepare(kEvaluations + "WHERE run = ?1 AND cursor > ?2 ORDER BY cursor");
-  ask.bind(runs::row_of(run), cursor);
+  Statement ask =
+      reader->prepare(kEvaluations + "WHERE run = ?1 AND cursor > ?2 ORDER BY cursor LIMIT ?3");
+  ask.bind(runs::row_of(run), cursor, limit.value_or(-1));  // negative: all
   return read_rows<EvaluationRow>(ask);
 }
 

@@ -140,6 +140,28 @@ TEST(Store, TheLogOfWritesIsBoundedWhateverIsRead) {
   EXPECT_EQ(began_anew, 2);
 }
 
+TEST(Store, ReadsOnePageOfEvaluations) {
+  const TemporaryDirectory folder;
+  store::Store store(folder.path());
+  const orchestrator::runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempt;
+  attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+  std::vector<trainer::contract::JournalRecord> records(5);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    trainer::contract::EvalRecord evaluation;
+    evaluation.step = static_cast<std::int64_t>(i) + 1;
+    records[i].sequence = static_cast<std::int64_t>(i);
+    records[i].body = evaluation;
+  }
+  store.append(run, attempt, records);
+  const auto page = store.evaluations(run.number, 0, 2);
+  ASSERT_EQ(page.size(), 2U);
+  const auto next = store.evaluations(run.number, page.back().cursor, 2);
+  ASSERT_EQ(next.size(), 2U);
+  EXPECT_EQ(next.front().step, 3);
+  EXPECT_EQ(store.evaluations(run.number, 0).size(), 5U);
+}
+
 TEST(Store, RequestsDoNotUseUpTheControllersConnections) {
   const TemporaryDirectory folder;
   store::Store store(folder.path());
