@@ -31,6 +31,7 @@ void fields(Archive& archive, R& r) {
   archive(runs::served("efficiency"), r.efficiency);
   archive(runs::served("mfu"), r.mfu);
   archive(runs::served("utilisation"), r.utilisation);
+  archive(runs::served("learning_rate"), r.learning_rate);
 }
 
 template <typename Archive, runs::RecordOf<EvaluationRow> R>

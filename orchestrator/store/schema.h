@@ -391,6 +391,11 @@ CREATE TABLE changes (
 CREATE INDEX changes_of_run ON changes(run);
 )sql";
 
+// Steps that were read before have none.
+constexpr const char* kLearningRate = R"sql(
+ALTER TABLE steps ADD COLUMN learning_rate REAL;
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion3,        kVersion4,
                                      kVersion5,        kVersion6,
@@ -399,7 +404,8 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kEventTable,      kLabelTables,
                                      kReferenceTable,  kRelativeDirectories,
                                      kStepBlockTables, kNodeStandings,
-                                     kWebhookPlaces,   kChangeTable};
+                                     kWebhookPlaces,   kChangeTable,
+                                     kLearningRate};
 constexpr int kStepBlocksVersion = 15;
 constexpr int kLabelTablesVersion = 12;
 constexpr int kSchemaVersion = static_cast<int>(std::size(kVersions));

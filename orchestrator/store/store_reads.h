@@ -31,7 +31,7 @@ struct StepRow {
   // Absent where the journal does not say, and the first three with one rank.
   std::optional<double> exposed_seconds, imbalance, moved_bytes;
   std::optional<double> goodput, noise_scale, noise_scale_low, noise_scale_high, efficiency;
-  std::optional<double> mfu, utilisation;
+  std::optional<double> mfu, utilisation, learning_rate;
 
   bool operator==(const StepRow&) const = default;
 };

@@ -54,6 +54,7 @@ constexpr Scalar kScalars[] = {
     {"step", "mlm_loss", "train/mlm_loss"},
     {"step", "goodput", "train/goodput"},
     {"step", "mfu", "train/mfu"},
+    {"step", "learning_rate", "train/learning_rate"},
     {"evaluation", "mlm_accuracy", "eval/mlm_accuracy"},
     {"evaluation", "mlm_loss", "eval/mlm_loss"},
 };

@@ -81,10 +81,10 @@ class Distinct {
   void set(orchestrator::store::StepRow& r) {
     auto& [cursor, attempt, step, seconds, loss, mlm_loss, samples, tokens, step_seconds,
            exposed_seconds, imbalance, moved_bytes, goodput, noise_scale, noise_scale_low,
-           noise_scale_high, efficiency, mfu, utilisation] = r;
+           noise_scale_high, efficiency, mfu, utilisation, learning_rate] = r;
     fill(cursor, attempt, step, seconds, loss, mlm_loss, samples, tokens, step_seconds,
          exposed_seconds, imbalance, moved_bytes, goodput, noise_scale, noise_scale_low,
-         noise_scale_high, efficiency, mfu, utilisation);
+         noise_scale_high, efficiency, mfu, utilisation, learning_rate);
   }
   void set(orchestrator::store::EvaluationRow& r) {
     auto& [cursor, attempt, step, seconds, mlm_accuracy, mlm_loss, target_met] = r;

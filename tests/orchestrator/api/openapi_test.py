@@ -895,6 +895,7 @@ def tensorboard_reads_what_is_exported(api, data):
         scalars = event["scalars"]
         if record["type"] == "step":
             assert scalars["train/loss"] == float32(record["loss"]), (event, record)
+            assert scalars["train/learning_rate"] == float32(record["learning_rate"]) > 0, (event, record)
             assert abs(scalars["train/samples_per_second"] / (record["samples"] / record["step_seconds"]) - 1) < 1e-6, (event, record)
         else:
             assert scalars["eval/mlm_accuracy"] == float32(record["mlm_accuracy"]), (event, record)

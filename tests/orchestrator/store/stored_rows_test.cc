@@ -68,6 +68,7 @@ trainer::contract::StepRecord distinct_step() {
   r.noise_scale_high = 23;
   r.mfu = 24;
   r.utilisation = 25;
+  r.learning_rate = 26;
   return r;
 }
 std::vector<trainer::contract::JournalRecord> distinct_journal() {
