@@ -208,6 +208,22 @@ std::uint64_t DescriptorFileSystem::size(const Path& path) {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
+double DescriptorFileSystem::modified_utc(const Path& path) const {
+  const Place place = resolve(path);
+  struct stat status {};
+  if (::fstatat(place.at(), place.name.c_str(), &status, stat_flags(place)) != 0) {
+    throw_errno(errno, "cannot read the time of " + path.string());
+  }
+  if (!S_ISREG(status.st_mode)) refuse(place, status.st_mode);
+  return static_cast<double>(status.st_mtim.tv_sec) +
+         static_cast<double>(status.st_mtim.tv_nsec) / 1e9;
+}
+
+std::optional<double> modified_utc(const FileSystem& files, const Path& path) {
+  const auto* const here = dynamic_cast<const DescriptorFileSystem*>(&files);
+  return here == nullptr ? std::nullopt : std::optional(here->modified_utc(path));
+}
+
 bool DescriptorFileSystem::create_directory(const Path& path) {
   const Place place = resolve(path);
   if (::mkdirat(place.at(), place.name.c_str(), 0700) == 0) return true;

@@ -47,6 +47,8 @@ class DescriptorFileSystem : public FileSystem {
   [[nodiscard]] std::vector<std::string> list(const Path& path) override;
   [[nodiscard]] bool exists(const Path& path) override;
   [[nodiscard]] std::uint64_t free_bytes(const Path& path) override;
+  // When a regular file was written last, seconds since 1970. Code::NotFound when absent.
+  [[nodiscard]] double modified_utc(const Path& path) const;
 
  private:
   // Code::NotFound where the directory is not there.
@@ -54,5 +56,8 @@ class DescriptorFileSystem : public FileSystem {
   // Nothing where the directory is not there.
   [[nodiscard]] std::optional<Place> find(const Path& path) const;
 };
+
+// When a file was written last; nothing where `files` is not of this machine and keeps no times.
+[[nodiscard]] std::optional<double> modified_utc(const FileSystem& files, const Path& path);
 
 }  // namespace regatta::base

@@ -6,6 +6,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/download.h"
 #include "orchestrator/control/log_search.h"
@@ -75,7 +76,8 @@ Response log_files(const Call&, const LogPlace& place) {
                     {"job", log.job ? Json(std::to_string(*log.job)) : Json(nullptr)},
                     {"restart", or_null(log.restart)},
                     {"rank", or_null(log.rank)},
-                    {"bytes", log.bytes}});
+                    {"bytes", log.bytes},
+                    {"modified_at", moment(log.modified_utc)}});
   }
   return json_response(200, {{"files", std::move(list)}, {"more", found.more}});
 }

@@ -364,7 +364,8 @@ void add_logs(Json* all) {
                                                        {"job", or_null(text())},
                                                        {"restart", or_null(integer())},
                                                        {"rank", or_null(integer())},
-                                                       {"bytes", integer()}}))},
+                                                       {"bytes", integer()},
+                                                       {"modified_at", or_null(moment())}}))},
                              {"more", flag()}});
   json["LogSearch"] = object(
       {{"file", or_null(text())},

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <tuple>
 
+#include "base/descriptor_file_system.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/runs/run_records.h"
@@ -132,15 +133,17 @@ std::vector<RunLog> names_of_logs(base::FileSystem& files, const base::Path& run
   return all;
 }
 
-// Nothing where it is gone, or is no regular file.
-std::optional<std::uint64_t> size_of(base::FileSystem& files, const base::Path& path) {
+// Sets what the file itself says; false where it is gone, or is no regular file.
+bool look_at(base::FileSystem& files, const base::Path& path, RunLog* log) {
   try {
     (void)files.read_at(path, 0, 1);
-    return files.size(path);
+    log->bytes = files.size(path);
+    log->modified_utc = base::modified_utc(files, path);
+    return true;
   } catch (const base::Error& error) {
     if (error.code() == base::Code::NotFound || error.code() == base::Code::Operator ||
         error.code() == base::Code::Conflict) {
-      return std::nullopt;
+      return false;
     }
     throw;
   }
@@ -222,10 +225,7 @@ RunLogs list_logs(base::FileSystem& files, const base::Path& run_directory,
     names.erase(names.begin(), names.end() - kMostListedLogs);
   }
   for (RunLog& log : names) {
-    const auto bytes = size_of(files, run_directory / log.name);
-    if (!bytes) continue;
-    log.bytes = *bytes;
-    listed.logs.push_back(std::move(log));
+    if (look_at(files, run_directory / log.name, &log)) listed.logs.push_back(std::move(log));
   }
   return listed;
 }

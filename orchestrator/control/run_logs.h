@@ -25,6 +25,7 @@ struct RunLog {
   std::optional<std::int64_t> launch{}, attempt{}, job{}, restart{},
       rank{};  // those that are known
   std::uint64_t bytes = 0;
+  std::optional<double> modified_utc{};
 };
 
 inline constexpr std::size_t kMostListedLogs = 1000;
@@ -48,9 +49,9 @@ struct LogChoice {
 };
 
 // The one that fits the choice; of several the newest, and for an attempt without a log of its own
-// that of its launch. bytes is not set. Code::NotFound, naming the address of the list, where there
-// is none: a name leads only to what list_logs() may name. With is_newest() nothing where a run has
-// no log yet.
+// that of its launch. Neither bytes nor modified_utc is set. Code::NotFound, naming the address of
+// the list, where there is none: a name leads only to what list_logs() may name. With is_newest()
+// nothing where a run has no log yet.
 [[nodiscard]] std::optional<RunLog> find_log(base::FileSystem& files,
                                              const base::Path& run_directory,
                                              const std::vector<runs::Launch>& launches,

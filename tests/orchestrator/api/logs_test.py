@@ -237,6 +237,10 @@ def no_name_leads_elsewhere(world):
         assert names == ["launches/1.log", f"attempts/{folder.parent.name}/logs/rank-3.out"], names
         assert [file["attempt"] for file in listed["files"]] == [1, 1] and not listed["more"]
         assert [file["bytes"] for file in listed["files"]] == [len(kept), 6]
+        os.utime(world.log, (1.7e9, 1.7e9 + 0.25))
+        os.utime(folder / "link.out", (1.8e9, 1.8e9), follow_symlinks=False)
+        times = [file["modified_at"] for file in world.get("/logs/files")["files"]]
+        assert times[0] == "2023-11-14T22:13:20.250Z" and times[1][:2] == "20", times
         assert world.get("/logs", rank=3)["text"] == "third\n" == world.get("/logs", file=names[1])["text"]
         assert world.regatta("logs", world.id, "--rank", "3").stdout == b"third\n"
         assert world.regatta("logs", world.id, "--attempt", "1", "--rank", "3").stdout == b"third\n"
