@@ -103,6 +103,7 @@ constexpr Parameter kChartQuery[] = {
     {"series", Kind::Words, "at most 16 of these; the last two are of evaluations", "loss",
      "loss mlm_loss samples tokens step_seconds samples_per_second tokens_per_second "
      "exposed_seconds imbalance moved_bytes goodput noise_scale efficiency mfu utilisation "
+     "learning_rate "
      "mlm_accuracy evaluation_loss"},
     {"x", Kind::Word,
      "wall: seconds since the first step of the run; device_hours: ranks times the hours of their "

@@ -201,7 +201,7 @@ class Fork : public Command {
              "change a key of the run file, such as optimizer.learning_rate=0.0005; repeatable")
         .type = "KEY=VALUE";
     options.add("--idempotency-key", &key_, "with the same key again, the same run is answered");
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, {nullptr, "id"});
   }
 
   int run() override {
@@ -218,10 +218,7 @@ class Fork : public Command {
     if (!changes.empty()) body["changes"] = std::move(changes);
     const Json run = client_.connect().post("/runs/" + path_part(parent) + "/fork", body_of(body),
                                             key_headers(key_));
-    if (client_.format == Format::Json) {
-      print_json(run);
-      return 0;
-    }
+    if (client_.output.print(run)) return 0;
     const std::string id = run.value("id", "");
     std::cout << base::printable(id) << "\n";
     std::cerr << "submitted; `" << base::shown_command("regatta watch", id) << "` shows it\n";

@@ -45,8 +45,9 @@ class CkptDownload : public Command {
         .is_required = true;
     options.add("-o,--output", ValueKind::Directory, &output_,
                 "directory to put them in (default: the checkpoint's name)");
-    options.add("--export", &of_export_,
-                "the files of its export, as `regatta ckpt export` has made it; by their sizes alone");
+    options.add(
+        "--export", &of_export_,
+        "the files of its export, as `regatta ckpt export` has made it; by their sizes alone");
     options.add("--force", &replace_, "replace files of the same names that are there");
     add_server_options(options, &client_);
   }

@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "orchestrator/cli/usage_error.h"
 
 namespace regatta::orchestrator::cli {
 
@@ -22,9 +22,9 @@ Json changes_of(const std::vector<std::string>& words) {
       if (good) place = &(*place)[key];
     }
     if (!good) {
-      throw base::Error(base::Code::User, "--set '" + base::printable(word) +
-                                              "' is not KEY=VALUE; name a key of the run file, "
-                                              "such as slurm.qos=long");
+      throw UsageError("--set '" + base::printable(word) +
+                       "' is not KEY=VALUE; name a key of the run file, "
+                       "such as slurm.qos=long");
     }
     const std::string value = word.substr(equals + 1);
     Json parsed = base::parse_json<Json>(value);
@@ -35,9 +35,9 @@ Json changes_of(const std::vector<std::string>& words) {
 
 std::string body_of(const Json& json) {
   try {
-    return json.dump();
+    return base::json_text(json);
   } catch (const Json::exception&) {
-    throw base::Error(base::Code::User, "--set has a value that is not UTF-8");
+    throw UsageError("--set has a value that is not UTF-8");
   }
 }
 

@@ -11,9 +11,9 @@
 namespace regatta::orchestrator::cli {
 
 // A part of a run file, {"slurm": {"qos": …}}, of words such as "slurm.qos=long". A value is JSON,
-// or else a text. Code::User for other words.
+// or else a text. UsageError for other words.
 [[nodiscard]] nlohmann::ordered_json changes_of(const std::vector<std::string>& words);
-// Code::User for texts that are not UTF-8.
+// UsageError for texts that are not UTF-8.
 [[nodiscard]] std::string body_of(const nlohmann::ordered_json& json);
 
 class RunCommand : public Command {
@@ -23,7 +23,7 @@ class RunCommand : public Command {
 
   void add_options(OptionList& options) override {
     add_run(options, &run_);
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, {nullptr, "id"});
   }
 
  protected:
@@ -31,11 +31,9 @@ class RunCommand : public Command {
   [[nodiscard]] const std::string& name() const { return run_; }
   // Below /api/v1.
   [[nodiscard]] std::string path() const { return "/runs/" + path_part(run_); }
-  // JSON where it is asked for.
+  // As anything but text, where that is asked for.
   [[nodiscard]] bool printed(const nlohmann::ordered_json& answer) const {
-    if (client_.format != Format::Json) return false;
-    print_json(answer);
-    return true;
+    return client_.output.print(answer);
   }
 
  private:

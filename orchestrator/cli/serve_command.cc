@@ -95,6 +95,12 @@ store::KeptSteps kept_steps(const std::vector<site::DefaultsFile>& defaults) {
   return kept;
 }
 
+// What goes on beside everything else.
+void look_after(store::Store& store, const std::vector<site::DefaultsFile>& defaults) {
+  store.check_beside();
+  store.roll_up_beside(kept_steps(defaults));
+}
+
 // Interruptible: it may ask a Slurm that is silent.
 control::SchedulerChoice chosen(const ServeOptions& options,
                                 const site::ProgramEnvironment& environment, store::Store* store,
@@ -346,8 +352,7 @@ int serve(const ServeOptions& options, const Program& program) {
                       &shared, &webhooks, program.commit});
   controller.start();
   note(store, "controller.started", program.version + ", runs in " + runs.string());
-  store.check_beside();
-  store.roll_up_beside(kept_steps(defaults));
+  look_after(store, defaults);
   opening.open(api.get());
   announce_ready(server->url(), ready_message(server->url(), data, runs, trainer));
   wait_for_end(signals, store, lost);

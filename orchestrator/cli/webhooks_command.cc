@@ -53,7 +53,7 @@ class WebhooksCommand : public Command {
   void add_options(OptionList& options) override {
     options.add("--redeliver", &redeliver_, "try this one again at once").type = "NAME";
     options.add("--skip", &skip_, "have this one go on without the event that fails").type = "NAME";
-    add_client_options(options, &client_);
+    add_client_options(options, &client_, {"webhooks", "name"});
   }
 
   int run() override {
@@ -61,9 +61,8 @@ class WebhooksCommand : public Command {
     if (!skip_.empty()) post(client, skip_, "?skip=true");
     if (!redeliver_.empty()) post(client, redeliver_, "");
     const Json answer = client.get("/webhooks");
-    if (client_.format == Format::Json) {
-      print_json(answer);
-    } else if (answer.at("webhooks").empty()) {
+    if (client_.output.print(answer)) return 0;
+    if (answer.at("webhooks").empty()) {
       std::cout << "no webhooks; 'regatta serve --webhook URL' has one\n";
     } else {
       std::cout << table_of(answer.at("webhooks"));

@@ -24,7 +24,7 @@ struct Restored {
   std::int64_t given_up = 0;  // of `runs`: those that had not ended and have no directory any more
   // Where the store that was there is, or its log where that alone was left; empty: nothing was.
   base::Path kept;
-  bool made_data = false;    // the directory was not there
+  bool made_data = false;  // the directory was not there
 };
 // Puts the backup `file` in the place of the store in `data`, which is made when absent. Of what
 // the backup has, only that goes in which cannot have become something else since: runs that had

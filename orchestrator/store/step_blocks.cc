@@ -74,7 +74,8 @@ const std::vector<std::string>& step_series() {
                                                   "mfu",
                                                   "utilisation",
                                                   "samples_per_second",
-                                                  "tokens_per_second"};
+                                                  "tokens_per_second",
+                                                  "learning_rate"};
   return series;
 }
 
@@ -105,7 +106,8 @@ std::vector<double> values_of(const StepRow& row) {
           row.mfu.value_or(kNothing),
           row.utilisation.value_or(kNothing),
           rate_of(samples, row.step_seconds),
-          rate_of(tokens, row.step_seconds)};
+          rate_of(tokens, row.step_seconds),
+          row.learning_rate.value_or(kNothing)};
 }
 
 std::string packed(const std::vector<SeriesFigures>& figures) {

@@ -63,6 +63,7 @@ StepRow row_of_means(runs::AttemptNumber attempt, const StepBlock& block) {
   row.noise_scale = mean("noise_scale");
   row.noise_scale_low = mean("noise_scale_low");
   row.noise_scale_high = mean("noise_scale_high");
+  row.learning_rate = mean("learning_rate");
   row.efficiency = mean("efficiency");
   row.mfu = mean("mfu");
   row.utilisation = mean("utilisation");

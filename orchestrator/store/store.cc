@@ -81,9 +81,9 @@ void remove_rows(Database& database, runs::RunNumber run) {
   for (const char* const table : {"timelines", "step_blocks"}) {
     remove(std::string(table) + " WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
   }
-  for (const char* const table : {"steps", "evaluations", "checkpoints", "warnings", "attempts",
-                                  "launches", "run_tags", "run_nodes", "run_resolutions",
-                                  "changes"}) {
+  for (const char* const table :
+       {"steps", "evaluations", "checkpoints", "warnings", "attempts", "launches", "run_tags",
+        "run_nodes", "run_resolutions", "changes"}) {
     remove(std::string(table) + " WHERE run = ?1");
   }
   remove("runs WHERE number = ?1");

@@ -491,7 +491,7 @@ def a_run_is_extended_changed_and_forked(api, data):
 
 
 # As the journals have them. samples_per_second: over the step's own time.
-STEP_SERIES = {"loss": lambda r: r["loss"], "samples": lambda r: r["samples"], "step_seconds": lambda r: r["step_seconds"],
+STEP_SERIES = {"loss": lambda r: r["loss"], "learning_rate": lambda r: r["learning_rate"], "samples": lambda r: r["samples"], "step_seconds": lambda r: r["step_seconds"],
                "samples_per_second": lambda r: r["samples"] / r["step_seconds"]}
 EVALUATION_SERIES = {"mlm_accuracy": lambda r: r["mlm_accuracy"], "evaluation_loss": lambda r: r["mlm_loss"]}
 

@@ -252,7 +252,8 @@ class ConfigShow : public Defaults {
 TEST_F(ConfigShow, SaysWhatIsSetAndWhere) {
   write("user.yaml", "parallel: 3\nmetrics: {raw_days: 2.5}\nslurm: {account: me}\n");
   write("site.yaml",
-        "runs: /r\nparallel: 9\nmetrics: {raw_days: 3, minute_days: 100}\nslurm: {account: them, options: [--licenses=x], "
+        "runs: /r\nparallel: 9\nmetrics: {raw_days: 3, minute_days: 100}\nslurm: {account: them, "
+        "options: [--licenses=x], "
         "environment: {SECRET: hush}}\n");
   const std::string at = folder_.path().string();
   const base::Output told = show({"--origin"});
@@ -260,7 +261,8 @@ TEST_F(ConfigShow, SaysWhatIsSetAndWhere) {
   for (const std::string& row :
        {"runs  /r  " + at + "/site.yaml", "parallel  3  " + at + "/user.yaml",
         "metrics.raw_days  2.5  " + at + "/user.yaml",
-        "metrics.minute_days  100.0  " + at + "/site.yaml", "slurm.account  me  " + at + "/user.yaml",
+        "metrics.minute_days  100.0  " + at + "/site.yaml",
+        "slurm.account  me  " + at + "/user.yaml",
         "slurm.options  [\"--licenses=x\"]  " + at + "/site.yaml",
         "slurm.environment.SECRET  (hidden; --secrets shows it)  " + at + "/site.yaml"}) {
     std::string text;  // one line, its columns two blanks apart
