@@ -23,6 +23,13 @@ std::array<double, kBlockLevels.size()> days_of(const KeptSteps& kept) {
   return {kept.raw_days, kept.ten_second_days, kept.minute_days};
 }
 
+constexpr const char* kJudgedRuns =
+    "runs LEFT JOIN run_resolutions AS judged ON judged.run = runs.number";
+// How many levels were judged since this end of the run: its new steps, where it went on after
+// another, are kept as long as those of other runs.
+constexpr const char* kStage =
+    "CASE WHEN judged.ended_utc IS runs.ended_utc THEN ifnull(stage, 0) ELSE 0 END";
+
 // Rows of the run (?1), but for the newest, by whose cursor others go on.
 constexpr const char* kRemoveRows =
     "DELETE FROM steps WHERE cursor IN (SELECT cursor FROM steps WHERE run = ?1 AND cursor < "
@@ -39,9 +46,11 @@ constexpr const char* kRemoveBlocks =
 std::vector<runs::RunNumber> Store::runs_to_roll_up(const KeptSteps& kept, double now_utc) {
   const ReaderPool::Lease reader = own_readers_->take();
   // By index runs_all_by_end.
-  Statement ask = reader->prepare(
-      "SELECT number FROM runs LEFT JOIN run_resolutions ON run = number WHERE ifnull(ended_utc, "
-      "9e99) < ?1 AND ended_utc IS NOT NULL AND drained = 1 AND ifnull(stage, 0) = ?2 LIMIT ?3");
+  static const std::string sql = std::string("SELECT number FROM ") + kJudgedRuns +
+                                 " WHERE ifnull(runs.ended_utc, 9e99) < ?1 AND runs.ended_utc IS "
+                                 "NOT NULL AND drained = 1 AND " +
+                                 kStage + " = ?2 LIMIT ?3";
+  Statement ask = reader->prepare(sql);
   std::vector<runs::RunNumber> due;
   const auto days = days_of(kept);
   for (std::size_t stage = 0; stage < days.size(); ++stage) {
@@ -56,16 +65,19 @@ bool Store::roll_up(runs::RunNumber run, const KeptSteps& kept, double now_utc) 
   Transaction transaction(*writer_);
   std::size_t stage = 0;
   int resolution = 0;
+  double ended_utc = 0;
   {
-    Statement ask = writer_->prepare(
-        "SELECT ended_utc, ifnull(stage, 0), ifnull(resolution, 0) FROM runs LEFT JOIN "
-        "run_resolutions ON run = number WHERE number = ?1 AND drained = 1 AND ended_utc IS NOT "
-        "NULL");
+    static const std::string sql = std::string("SELECT runs.ended_utc, ") + kStage +
+                                   ", ifnull(resolution, 0) FROM " + kJudgedRuns +
+                                   " WHERE number = ?1 AND drained = 1 AND runs.ended_utc IS NOT "
+                                   "NULL";
+    Statement ask = writer_->prepare(sql);
     ask.bind(runs::row_of(run));
     if (!ask.step()) return false;
+    ended_utc = ask.number(0);
     stage = static_cast<std::size_t>(ask.integer(1));
     if (stage >= kBlockLevels.size()) return false;
-    if (ask.number(0) >= now_utc - days_of(kept)[stage] * kDay) return false;
+    if (ended_utc >= now_utc - days_of(kept)[stage] * kDay) return false;
     resolution = static_cast<int>(ask.integer(2));
   }
   const int level = kBlockLevels[stage].seconds;
@@ -89,9 +101,10 @@ bool Store::roll_up(runs::RunNumber run, const KeptSteps& kept, double now_utc) 
   }
   writer_
       ->prepare(
-          "INSERT INTO run_resolutions(run, resolution, stage) VALUES(?1, ?2, ?3) ON CONFLICT(run) "
-          "DO UPDATE SET resolution = ?2, stage = ?3")
-      .bind(runs::row_of(run), resolution, static_cast<std::int64_t>(stage) + (more ? 0 : 1))
+          "INSERT OR REPLACE INTO run_resolutions(run, resolution, ended_utc, stage) "
+          "VALUES(?1, ?2, ?3, ?4)")
+      .bind(runs::row_of(run), resolution, ended_utc,
+            static_cast<std::int64_t>(stage) + (more ? 0 : 1))
       .run();
   transaction.commit();
   return true;

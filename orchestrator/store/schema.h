@@ -325,7 +325,7 @@ CREATE TABLE reference_curves(
 constexpr const char* kRelativeDirectories = "";
 
 // Blocks of steps (step_blocks.h), which are made of the rows that are there; what the steps of a
-// run are kept in, and how often that was judged.
+// run are kept in, and how often that was judged since which end of it.
 constexpr const char* kStepBlockTables = R"sql(
 CREATE TABLE step_blocks (
   attempt INTEGER NOT NULL,
@@ -341,6 +341,7 @@ CREATE TABLE step_blocks (
 CREATE TABLE run_resolutions (
   run INTEGER PRIMARY KEY,
   resolution INTEGER NOT NULL,
+  ended_utc REAL,
   stage INTEGER NOT NULL
 );
 )sql";

@@ -244,11 +244,6 @@ void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::stri
         .bind(runs::row_of(run), static_cast<int>(wanted), resumes)
         .run();
     if (wanted == runs::Wanted::Cancel) events_->note_wish(run, "run.cancel_asked", by);
-    if (resumes) {  // its new steps are kept as long as those of other runs
-      writer_->prepare("UPDATE run_resolutions SET stage = 0 WHERE run = ?1")
-          .bind(runs::row_of(run))
-          .run();
-    }
     if (resumes) events_->note_wish(run, "run.resume_asked", by);
     transaction.commit();
   });
