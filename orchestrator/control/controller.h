@@ -290,6 +290,7 @@ class Controller {
 
   // Runs that are found (controller_adopt.cc).
   void refuse_other_runs();
+  [[nodiscard]] bool any_is_there(const std::vector<runs::Run>& runs);
   void take_names(const files::Outcome<std::vector<std::string>>& names);
   void adopt_some();
   void take_found(const std::string& name, const files::Outcome<std::optional<FoundRun>>& outcome);

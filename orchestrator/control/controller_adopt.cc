@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/digest.h"
 #include "base/error.h"
@@ -29,7 +30,8 @@ constexpr std::size_t kMostAdopted = 64;  // whose journals are read at once
 constexpr double kTemporarySeconds = 25;
 constexpr std::int64_t kMostNamed = 20;  // runs found at the start, in the log
 constexpr int kNewestLookedFor = 20;     // beside those that have not ended, at the start
-constexpr double kHungSeconds = 5;       // after which others do not wait for a directory any more
+constexpr double kLookedForSeconds = 1;
+constexpr double kHungSeconds = 5;  // after which others do not wait for a directory any more
 
 bool is_temporary(const std::string& name) { return name.find(".tmp-") != std::string::npos; }
 bool is_run_name(const std::string& name) { return name.front() != '.' && !is_temporary(name); }
@@ -101,17 +103,27 @@ void take_state(const FoundRun& found, store::NewRun* run, std::vector<runs::Lau
   }
 }
 
+}  // namespace
+
 // Or its removal was cut short. True where nobody can say.
-bool any_is_there(base::FileSystem& files, const base::Path& runs_directory,
-                  const std::vector<runs::Run>& runs) {
+bool Controller::any_is_there(const std::vector<runs::Run>& runs) {
   try {
     std::set<std::string> ids;
     for (const runs::Run& run : runs) {
-      if (files.exists(base::Path(run.directory) / "run.json")) return true;
+      const auto found = std::make_shared<bool>(false);  // with a work that may come later
+      do_beside(run.directory, kLookedForSeconds,
+                [found, files = &files_, file = base::Path(run.directory) / "run.json"] {
+                  *found = files->exists(file);
+                });
+      if (*found) return true;
       ids.insert(run.id);
     }
-    const std::vector<std::string> names = files.list(runs_directory);
-    return std::any_of(names.begin(), names.end(), [&ids](const std::string& name) {
+    const auto names = std::make_shared<std::vector<std::string>>();
+    do_beside(options_.runs_directory, kLookedForSeconds,
+              [names, files = &files_, directory = options_.runs_directory] {
+                *names = files->list(directory);
+              });
+    return std::any_of(names->begin(), names->end(), [&ids](const std::string& name) {
       const auto removed = id_of_removed(name);
       return removed && ids.count(*removed) > 0;
     });
@@ -119,8 +131,6 @@ bool any_is_there(base::FileSystem& files, const base::Path& runs_directory,
     return true;
   }
 }
-
-}  // namespace
 
 // A run whose directory is not there for a minute is given up. Where none is there, it is not the
 // runs that are gone: it is another runs directory, or its file system is not mounted.
@@ -135,7 +145,7 @@ void Controller::refuse_other_runs() {
   newest.limit = kNewestLookedFor;
   newest.archived = store::Archived::Also;
   for (store::RunRow& row : store_.list(newest).rows) looked_for.push_back(std::move(row.run));
-  if (any_is_there(files_, options_.runs_directory, looked_for)) return;
+  if (any_is_there(looked_for)) return;
   throw base::Error(
       base::Code::Operator,
       "the runs directory " + base::printable(options_.runs_directory.string()) +

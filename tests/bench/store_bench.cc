@@ -70,7 +70,8 @@ class Stack {
 
  private:
   static base::Path filled(const base::Path& directory, int runs) {
-    tests::fill_store(directory, {runs, std::min(runs / 2, kOpen), kLongRunSteps});
+    tests::fill_store(directory, {runs, std::min(runs / 2, kOpen), kLongRunSteps,
+                                  directory.parent_path() / "runs"});
     return directory;
   }
   [[nodiscard]] orchestrator::control::ControllerOptions options() const {

@@ -1,5 +1,7 @@
 #include "tests/orchestrator/store/filled_store.h"
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "orchestrator/store/step_blocks.h"
@@ -77,6 +79,14 @@ void fill_store(const base::Path& directory, const FilledStore& what) {
   orchestrator::store::make_blocks(store);
   store.execute("INSERT INTO node_standings VALUES('node01', 1, 0, 0, 1, 'fan', 1.7e9, 1.7e9, 1)");
   store.execute("INSERT INTO webhooks VALUES('pager', 'digest', 0, 0, 0, 0, 0, 0, 0, '')");
+  if (!what.runs_directory.empty()) {
+    const base::Path newest = what.runs_directory / count;
+    std::filesystem::create_directories(newest);
+    std::ofstream(newest / "run.json") << "{}";
+    store.prepare("UPDATE runs SET directory = ?1 WHERE number = ?2")
+        .bind(newest.string(), what.runs)
+        .run();
+  }
   transaction.commit();
 }
 

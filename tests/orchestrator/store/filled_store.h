@@ -9,6 +9,9 @@ struct FilledStore {
   int runs = 100;
   int open = 5;             // of them, the newest: they are running
   int long_run_steps = 10;  // step rows of the oldest run; the others have five
+  // Where the newest run gets a directory, without which no controller begins with open runs;
+  // empty: it has none, as the others.
+  base::Path runs_directory{};
 };
 
 // Every run has two launches, two attempts, steps, evaluations, a checkpoint and a warning. Ids are

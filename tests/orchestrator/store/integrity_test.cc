@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 class DamagedStore : public testing::Test {
  protected:
-  DamagedStore() { tests::fill_store(state(), {2000, 5, 20000}); }
+  DamagedStore() { tests::fill_store(state(), {2000, 5, 20000, folder_.path() / "runs"}); }
 
   base::Path state() const { return folder_.path() / "state"; }
   base::Path file() const { return state() / "store.sqlite"; }

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 class Stack {
  public:
-  explicit Stack(const tests::FilledStore& what) : filled_(folder_.path() / "state", what) {}
+  explicit Stack(const tests::FilledStore& what) : filled_(folder_.path(), what) {}
 
   api::Response get(const std::string& path, const std::map<std::string, std::string>& query = {}) {
     return send("GET", path, query);
@@ -45,8 +45,9 @@ class Stack {
 
  private:
   struct Filled {
-    Filled(const base::Path& directory, const tests::FilledStore& what) {
-      tests::fill_store(directory, what);
+    Filled(const base::Path& folder, tests::FilledStore what) {
+      what.runs_directory = folder / "runs";
+      tests::fill_store(folder / "state", what);
     }
   };
   control::ControllerOptions options() const {
