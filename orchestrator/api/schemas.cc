@@ -544,7 +544,8 @@ void add_nodes(Json* all) {
                             {"suspicion_why", text()}});
   json["Node"] = node;
   json["SlimNode"] = object({});
-  for (const auto& [key, schema] : slim_node(node["properties"]).items()) {
+  const Json slim = slim_node(node["properties"]);
+  for (const auto& [key, schema] : slim.items()) {
     add(&json["SlimNode"], key, schema);
   }
   json["Nodes"] =

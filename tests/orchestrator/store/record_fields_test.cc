@@ -211,6 +211,9 @@ TEST_P(Kinds, OfARunChangeButForWhatIsFixed) {
   expected.owner = before.owner;
   expected.tags = before.tags;
   expected.note = before.note;
+  expected.changed_utc = before.changed_utc;
+  expected.forked_from = before.forked_from;
+  expected.forked_checkpoint = before.forked_checkpoint;
   expected.summary.target_times_baseline = before.summary.target_times_baseline;
   EXPECT_EQ(store.run("a"), expected);
 }
