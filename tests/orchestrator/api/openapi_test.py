@@ -53,9 +53,13 @@ class Controller:
     def __init__(self, folder):
         self.data = folder / "controller"
         self.log = open(folder / "log", "wb")
+        secret = folder / "secret"
+        secret.write_text("0123456789abcdef")
+        secret.chmod(0o600)
         self.process = subprocess.Popen(
             [BUILD / "orchestrator" / "regatta", "serve", "--allow-privileged", "--port", "0", "--data", self.data,
-             "--scheduler", "local", "--trainer", BUILD / "trainer" / "regatta-train"], stdout=subprocess.PIPE,
+             "--scheduler", "local", "--trainer", BUILD / "trainer" / "regatta-train", "--webhook",
+             "http://127.0.0.1:9/hook", "--webhook-private", "--webhook-secret", secret, "--webhook-kinds", "reference"], stdout=subprocess.PIPE,
             stderr=self.log, text=True, env={**os.environ, **NO_DEFAULTS})
         self.address = self.process.stdout.readline().strip().removeprefix("http://")
         self.token = (self.data / "token").read_text().strip()
@@ -531,13 +535,17 @@ def points_of(journals, kind, x, created):
     return [(*point, any(later[1] <= point[1] for later in points[i + 1:])) for i, point in enumerate(points)]
 
 
-def buckets_of(points, series, count):
+def buckets_of(points, series, count, sizes):
+    """Points in groups of these sizes, which have to be such as the document says."""
     size = max(1, -(-len(points) // count))
-    buckets = []
-    for point in points:
-        if not buckets or len(buckets[-1]) == size or (buckets[-1][-1][0], buckets[-1][-1][4]) != (point[0], point[4]):
-            buckets.append([])
-        buckets[-1].append(point)
+    assert sum(sizes) == len(points), (sum(sizes), len(points))
+    buckets, at = [], 0
+    for rows in sizes:
+        b, at = points[at:at + rows], at + rows
+        assert len({(point[0], point[4]) for point in b}) == 1, b
+        cut = at == len(points) or (points[at][0], points[at][4]) != (b[0][0], b[0][4])
+        assert rows <= size + max(1, size // 2) and (rows >= size or cut), (rows, size)
+        buckets.append(b)
     return [({"attempt": b[0][0], "abandoned": b[0][4], "rows": len(b), "from_step": b[0][1], "to_step": b[-1][1]},
              (b[0][2], b[-1][2]), {name: [min(v), max(v), v[-1], len(v)] for name, value in series.items()
                                    for v in [[value(point[3]) for point in b]]}) for b in buckets]
@@ -574,8 +582,8 @@ def charts_are_what_the_journals_say(api, data):
             for kind, key, series in (("step", "steps", STEP_SERIES), ("eval", "evaluations", EVALUATION_SERIES)):
                 points = [point for point in whole[kind] if low <= point[2] <= high]
                 told = answer["runs"][0][key]
-                expected = buckets_of(points, series, count)
-                assert told["rows"] == len(points) and len(told["buckets"]) == len(expected), (x, count, kind)
+                assert told["rows"] == len(points), (x, count, kind)
+                expected = buckets_of(points, series, count, [bucket["rows"] for bucket in told["buckets"]])
                 for i, (bucket, ends, figures) in enumerate(expected):
                     have = told["buckets"][i]
                     assert {name: have[name] for name in bucket} == bucket, (x, count, kind, i, have, bucket)
@@ -924,6 +932,13 @@ def tensorboard_reads_what_is_exported(api, data):
         assert len(list(event_file_loader.EventFileLoader(str(path)).Load())) == len(events)
 
 
+def receivers_are_told_of(api, _):
+    hook = api("GET", "/webhooks")[1]["webhooks"][0]
+    assert (hook["url"], hook["kinds"]) == ("http://127.0.0.1:9", ["reference"]), hook
+    assert api("POST", "/webhooks/{name}/redeliver", name=hook["name"])[1]["name"] == hook["name"]
+    assert api("POST", "/webhooks/{name}/redeliver", name="nobody")[0] == 404
+
+
 def nothing_in_it_was_left_out(api, _):
     """After all that: every answer that is documented was seen."""
     documented = {(template, method, int(status)) for template, methods in api.document.json["paths"].items()
@@ -938,7 +953,7 @@ CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_a
          attempts_and_evaluations_are_what_the_journals_say, the_schema_of_run_files_is_that_of_their_reader,
          the_examples_in_it_are_taken, what_happened_is_told, each_parameter_is_checked, access_is_as_it_says,
          answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, tensorboard_reads_what_is_exported,
-         nothing_in_it_was_left_out]
+         receivers_are_told_of, nothing_in_it_was_left_out]
 
 
 def main():
