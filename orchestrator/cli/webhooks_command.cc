@@ -1,6 +1,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
@@ -14,7 +15,7 @@ using Json = nlohmann::ordered_json;
 std::string cell(const Json& webhook, const char* key) {
   const Json value = webhook.value(key, Json());
   if (value.is_null()) return "-";
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : base::json_text(value);
 }
 
 // What comes next, or what is wrong.

@@ -32,7 +32,7 @@ TEST(Csv, HasTheKeysOfAllRows) {
 
 TEST(Csv, IsPrintableOnATerminal) {
   EXPECT_EQ(csv_of({{{"error", "\x1b[2J\u009B"}, {"o", {{"k", "\u009B"}}}}}, Audience::Terminal),
-            "error,o\r\n\\x1b[2J\\xc2\\x9b,\"{\"\"k\"\":\"\"\\u009b\"\"}\"\r\n");
+            "error,o\r\n\\x1b[2J\\x9b,\"{\"\"k\"\":\"\"\\u009b\"\"}\"\r\n");
 }
 
 // Read by the parser of run files, which is yaml-cpp.

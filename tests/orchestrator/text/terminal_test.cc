@@ -120,7 +120,7 @@ TEST(ColumnTable, HasTheColumnsThatAreChosenAndKeepsToItsWidth) {
   EXPECT_EQ(
       text::column_table(runs, columns),
       "ID           TRAINING     VALUE    TAGS      NOTE\n"
-      "demo-4f2a91  12 min 05 s  0.08312  good old  half the rate, twice the warm-up \\x1b[2J\n"
+      "demo-4f2a91  12 min 05 s  0.08313  good old  half the rate, twice the warm-up \\x1b[2J\n"
       "x-1          -            -        -         -\n");
   for (const int width : {70, 60, 55}) {
     const std::string narrow = text::column_table(runs, columns, width);
