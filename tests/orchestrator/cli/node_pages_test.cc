@@ -52,7 +52,8 @@ class NodePages : public testing::Test {
   }
   std::vector<std::string> names(const Query& query) {
     std::vector<std::string> names;
-    for (const Json& each : nodes(query)["nodes"]) names.push_back(each["name"]);
+    const Json page = nodes(query);
+    for (const Json& each : page["nodes"]) names.push_back(each["name"]);
     return names;
   }
 
