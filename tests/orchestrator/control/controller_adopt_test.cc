@@ -347,7 +347,6 @@ TEST_F(AdoptTest, ARunThatWasRenamedIsTheRun) {
   ticks();
   close();
   std::filesystem::rename(folder_.path() / "runs" / id, folder_.path() / "runs" / "renamed");
-  open();
   lose_the_store();
   ticks();
   EXPECT_EQ(store_->ids(), std::vector<std::string>{"renamed"});
