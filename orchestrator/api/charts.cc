@@ -69,8 +69,8 @@ struct Bucket {
   std::vector<store::SeriesFigures> figures;
 };
 
-// A block of an attempt, and the smallest step that came after it: rows of one that is not larger
-// were trained again.
+// A block of an attempt, and the smallest step that was trained after it: rows of one that is not
+// larger were trained again.
 struct Piece {
   const runs::Attempt* attempt = nullptr;
   store::StepBlock block;
@@ -83,15 +83,9 @@ using Parts =
 // The pieces of one chart.
 class Pieces {
  public:
-  // In order, without what comes after each.
+  // In order.
   Pieces(std::vector<Piece> pieces, const Axis& axis, const Wanted& wanted, Parts parts)
-      : pieces_(std::move(pieces)), axis_(axis), wanted_(wanted), parts_(std::move(parts)) {
-    std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
-    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
-      piece->smallest_after = smallest;
-      smallest = std::min(smallest, piece->block.step);
-    }
-  }
+      : pieces_(std::move(pieces)), axis_(axis), wanted_(wanted), parts_(std::move(parts)) {}
 
   // In order all that lie within the wanted range, with whether they were abandoned: wholly each,
   // and of at most so many rows, as far as parts are known.
@@ -186,6 +180,30 @@ std::vector<std::string> take_evaluation_series(std::vector<std::string>* series
   return taken;
 }
 
+void note_smallest_after(std::vector<Piece>* steps) {
+  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
+  for (auto piece = steps->rbegin(); piece != steps->rend(); ++piece) {
+    piece->smallest_after = smallest;
+    smallest = std::min(smallest, piece->block.step);
+  }
+}
+
+// An attempt may evaluate again where the one before ended, which trains nothing again.
+void note_smallest_after(const std::vector<runs::Attempt>& attempts,
+                         std::vector<Piece>* evaluations) {
+  std::int64_t in_later = std::numeric_limits<std::int64_t>::max();
+  std::int64_t smallest = in_later;
+  const runs::Attempt* attempt = attempts.empty() ? nullptr : &attempts.back();
+  for (auto piece = evaluations->rbegin(); piece != evaluations->rend(); ++piece) {
+    for (; attempt != piece->attempt; --attempt) {
+      if (attempt->started) in_later = std::min(in_later, attempt->first_step + 1);
+      smallest = in_later;
+    }
+    piece->smallest_after = smallest;
+    smallest = std::min(smallest, piece->block.step);
+  }
+}
+
 Json steps_chart(store::StoreReads& store, const std::vector<runs::Attempt>& attempts,
                  const Axis& axis, const Wanted& wanted, const std::vector<std::string>& series) {
   std::vector<Piece> pieces;
@@ -195,6 +213,7 @@ Json steps_chart(store::StoreReads& store, const std::vector<runs::Attempt>& att
       pieces.push_back({&attempt, std::move(block), 0});
     }
   }
+  note_smallest_after(&pieces);
   const Parts parts = [&](const runs::Attempt& attempt, const store::StepBlock& block) {
     return store.parts_of(attempt.row, block, series);
   };
@@ -219,6 +238,7 @@ Json evaluations_chart(store::StoreReads& store, const runs::Run& run,
       pieces.push_back({&attempt, std::move(block), 0});
     }
   }
+  note_smallest_after(attempts, &pieces);
   const Parts none = [](const auto&, const auto&) { return std::vector<store::StepBlock>(); };
   return chart(series, {std::move(pieces), axis, wanted, none}, wanted.buckets);
 }

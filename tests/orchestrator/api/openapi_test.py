@@ -513,7 +513,7 @@ def start_of(records):
 
 def points_of(journals, kind, x, created):
     """[(attempt, step, x, record, abandoned)]: the axis and what was trained again, from the journals alone."""
-    points, hours, end, first, zero = [], 0.0, 0.0, None, None
+    points, trained, hours, end, first, zero = [], [], 0.0, 0.0, None, None
     for number, records in journals:
         start = start_of(records)
         begins = records[0]["utc_seconds"] - records[0]["seconds"]
@@ -525,14 +525,16 @@ def points_of(journals, kind, x, created):
         trains = steps[0]["seconds"] - steps[0]["step_seconds"] if steps else last
         first = offset + trains if first is None and steps else first
         for record in records:
+            if record["type"] == "step":
+                trained.append(record["step"])
             if record["type"] == kind:
                 wall = offset + record["seconds"] - (first or 0)
                 points.append((number, record["step"], {
                     "step": record["step"], "samples": record["step"] * start["batch_size"], "wall": max(0, wall),
                     "wall_since_submission": max(0, wall) + zero + (first or 0) - created,
-                    "device_hours": hours + max(0, record["seconds"] - trains) * max(1, start.get("ranks", 1)) / 3600}[x], record))
+                    "device_hours": hours + max(0, record["seconds"] - trains) * max(1, start.get("ranks", 1)) / 3600}[x], record, len(trained)))
         hours += max(0, last - trains) * max(1, start.get("ranks", 1)) / 3600
-    return [(*point, any(later[1] <= point[1] for later in points[i + 1:])) for i, point in enumerate(points)]
+    return [(*point[:4], any(later <= point[1] for later in trained[point[4]:])) for point in points]
 
 
 def buckets_of(points, series, count, sizes):
@@ -932,6 +934,21 @@ def tensorboard_reads_what_is_exported(api, data):
         assert len(list(event_file_loader.EventFileLoader(str(path)).Load())) == len(events)
 
 
+def an_extended_run_is_one_curve(api, _):
+    """The last evaluation is made again by the attempt that goes on, and nothing is trained again."""
+    run = api("GET", "/runs", query="name=own&archived=all")[1]["runs"][0]["id"]
+    last = api("GET", "/runs/{id}", id=run)[1]["steps"]
+    assert api("POST", "/runs/{id}/extend", json.dumps({"steps": last + 5}), id=run)[0] == 202
+    deadline = time.monotonic() + 60
+    while (shown := api("GET", "/runs/{id}", id=run)[1])["attempts"] != 2 or shown["state"] != "succeeded":
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.05)
+    chart = api("GET", "/metrics", query=f"runs={run}&series=loss,mlm_accuracy")[1]["runs"][0]
+    buckets = chart["evaluations"]["buckets"]
+    assert {bucket["attempt"] for bucket in buckets} == {1, 2} and not any(bucket["abandoned"] for bucket in buckets), buckets
+    assert not any(bucket["abandoned"] for bucket in chart["steps"]["buckets"]), chart["steps"]["buckets"]
+
+
 def receivers_are_told_of(api, _):
     hook = api("GET", "/webhooks")[1]["webhooks"][0]
     assert (hook["url"], hook["kinds"]) == ("http://127.0.0.1:9", ["reference"]), hook
@@ -953,7 +970,7 @@ CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_a
          attempts_and_evaluations_are_what_the_journals_say, the_schema_of_run_files_is_that_of_their_reader,
          the_examples_in_it_are_taken, what_happened_is_told, each_parameter_is_checked, access_is_as_it_says,
          answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, tensorboard_reads_what_is_exported,
-         receivers_are_told_of, nothing_in_it_was_left_out]
+         an_extended_run_is_one_curve, receivers_are_told_of, nothing_in_it_was_left_out]
 
 
 def main():
