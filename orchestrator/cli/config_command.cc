@@ -60,7 +60,12 @@ void flatten(const Json& json, const std::string& before, std::vector<Value>* va
   }
 }
 
-bool is_secret(const std::string& key) { return key.rfind("slurm.environment.", 0) == 0; }
+// A receiver's address may be one in its path.
+bool is_secret(const std::string& key) {
+  const bool of_webhook = key.rfind("webhooks.", 0) == 0 && key.size() > 4;
+  return key.rfind("slurm.environment.", 0) == 0 ||
+         (of_webhook && key.compare(key.size() - 4, 4, ".url") == 0);
+}
 
 // Options of sbatch may come from several files: all of them.
 std::string origin_of(const std::string& key, const std::set<std::string>& given,
@@ -110,6 +115,14 @@ std::vector<Value> values_of_defaults(const std::vector<site::DefaultsFile>& fil
   first_days("raw_days", &site::MetricsDefaults::raw_days);
   first_days("ten_second_days", &site::MetricsDefaults::ten_second_days);
   first_days("minute_days", &site::MetricsDefaults::minute_days);
+  for (const site::DefaultsFile& file : files) {
+    for (const site::WebhookSetting& webhook : file.webhooks) {
+      const std::string key = "webhooks." + webhook.name;
+      values.push_back({key + ".url", webhook.url, file.path.string()});
+      values.push_back({key + ".kinds", webhook.kinds, file.path.string()});
+      values.push_back({key + ".secret_file", webhook.secret_file.string(), file.path.string()});
+    }
+  }
   std::map<std::string, base::Path> origins;
   trainer::contract::SlurmResources slurm;
   for (const site::DefaultsFile& file : files) {

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -24,6 +25,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/controller_places.h"
 #include "orchestrator/cli/machines.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/control/local_scheduler.h"
 #include "orchestrator/control/scheduler_choice.h"
@@ -249,21 +251,28 @@ api::CheckpointApiOptions checkpoint_options(const base::Path& trainer,
                                       site::trainer_environment(environment.whole)}};
 }
 
-// Those of the options after those of the files.
+// Those of the options after those of the files; of one name, that of the first file.
 std::vector<site::WebhookSetting> webhooks_of(const ServeOptions& options,
                                               const std::vector<site::DefaultsFile>& defaults) {
   std::vector<site::WebhookSetting> webhooks;
   for (const site::DefaultsFile& file : defaults) {
-    webhooks.insert(webhooks.end(), file.webhooks.begin(), file.webhooks.end());
+    for (const site::WebhookSetting& each : file.webhooks) {
+      const bool overridden = &file != &defaults.front() &&
+                              std::any_of(webhooks.begin(), webhooks.end(), [&](const auto& other) {
+                                return other.name == each.name;
+                              });
+      if (!overridden) webhooks.push_back(each);
+    }
   }
   std::vector<std::string> kinds = base::split(options.webhook_kinds, ',');
   std::erase(kinds, "");
+  if (options.webhooks.empty() != options.webhook_secret.empty()) {
+    throw UsageError(options.webhooks.empty()
+                         ? "--webhook-secret signs what --webhook sends; give both"
+                         : "--webhook needs --webhook-secret, a file of mode 0600 that signs what "
+                           "is sent; `openssl rand -hex 32` makes one");
+  }
   for (const std::string& url : options.webhooks) {
-    if (options.webhook_secret.empty()) {
-      throw base::Error(base::Code::User,
-                        "--webhook needs --webhook-secret, a file of mode 0600 that signs what is "
-                        "sent; `openssl rand -hex 32` makes one");
-    }
     webhooks.push_back({"option-" + base::digest_of(url).substr(0, 8), url, kinds,
                         std::filesystem::absolute(options.webhook_secret),
                         options.webhook_private});

@@ -94,14 +94,19 @@ bool says_nothing(const std::string& text) {
 }
 
 // "%u" is the user's name, so that a site's file can say it for everybody.
+std::string with_user_name(std::string text) {
+  for (std::size_t at = text.find("%u"); at != std::string::npos; at = text.find("%u", at)) {
+    const std::string name = base::user_name();
+    text.replace(at, 2, name);
+    at += name.size();
+  }
+  return text;
+}
+
 void read_runs(base::Table& table, std::string* runs) {
   table.read("runs", runs);
   if (runs->empty()) return;
-  for (std::size_t at = runs->find("%u"); at != std::string::npos; at = runs->find("%u", at)) {
-    const std::string name = base::user_name();
-    runs->replace(at, 2, name);
-    at += name.size();
-  }
+  *runs = with_user_name(*runs);
   if (base::Path(*runs).is_absolute()) return;
   table.fail("runs", "is '" + base::printable(*runs) +
                          "'; use an absolute path, in which %u stands for the user's name");
@@ -135,7 +140,7 @@ void read_webhooks(base::Table& table, std::vector<WebhookSetting>* webhooks) {
     each.read("secret_file", &secret_file);
     each.read("allow_private", &webhook.allow_private);
     each.finish();
-    webhook.secret_file = secret_file;
+    webhook.secret_file = with_user_name(secret_file);
     try {
       check_webhook(webhook);
     } catch (const base::Error& error) {

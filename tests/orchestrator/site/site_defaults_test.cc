@@ -252,7 +252,9 @@ class ConfigShow : public Defaults {
 TEST_F(ConfigShow, SaysWhatIsSetAndWhere) {
   write("user.yaml", "parallel: 3\nmetrics: {raw_days: 2.5}\nslurm: {account: me}\n");
   write("site.yaml",
-        "runs: /r\nparallel: 9\nmetrics: {raw_days: 3, minute_days: 100}\nslurm: {account: them, "
+        "runs: /r\nwebhooks: [{name: pager, url: 'https://h/secret', kinds: [run], secret_file: "
+        "/s}]\n"
+        "parallel: 9\nmetrics: {raw_days: 3, minute_days: 100}\nslurm: {account: them, "
         "options: [--licenses=x], "
         "environment: {SECRET: hush}}\n");
   const std::string at = folder_.path().string();
@@ -263,6 +265,9 @@ TEST_F(ConfigShow, SaysWhatIsSetAndWhere) {
         "metrics.raw_days  2.5  " + at + "/user.yaml",
         "metrics.minute_days  100.0  " + at + "/site.yaml",
         "slurm.account  me  " + at + "/user.yaml",
+        "webhooks.pager.url  (hidden; --secrets shows it)  " + at + "/site.yaml",
+        "webhooks.pager.kinds  [\"run\"]  " + at + "/site.yaml",
+        "webhooks.pager.secret_file  /s  " + at + "/site.yaml",
         "slurm.options  [\"--licenses=x\"]  " + at + "/site.yaml",
         "slurm.environment.SECRET  (hidden; --secrets shows it)  " + at + "/site.yaml"}) {
     std::string text;  // one line, its columns two blanks apart
