@@ -217,8 +217,8 @@ TEST_F(StreamTest, WhoDoesNotReadIsDroppedAndHoldsUpNobody) {
 TEST_F(StreamTest, TheServersEndWaitsForNoEndlessOne) {
   start();
   const base::UniqueFd fd = open();
-  stream_->tell("one");
-  (void)receive_until(fd, "one");
+  stream_->tell("one\n");
+  (void)receive_until(fd, "one\n");  // the head has a 'none'
   const auto begin = std::chrono::steady_clock::now();
   server_.reset();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));

@@ -79,7 +79,9 @@ class Migrations : public testing::TestWithParam<int> {
   CrashVfs vfs_{life_, chance_};
   Rows before_, after_;
 };
-INSTANTIATE_TEST_SUITE_P(Versions, Migrations, testing::Range(1, store::kSchemaVersion));
+// Every fourth of them, and all with the slow tests.
+INSTANTIATE_TEST_SUITE_P(Versions, Migrations,
+                         testing::Range(1, store::kSchemaVersion, REGATTA_SLOW ? 1 : 4));
 
 TEST_P(Migrations, AreDoneOrNotDone) {
   make_old();

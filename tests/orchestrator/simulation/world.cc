@@ -148,9 +148,9 @@ bool World::ask(const std::string& what, const std::function<void()>& call) {
   return answered;
 }
 
-// What a user waits for is done at once: the wait is by the machine's clock.
+// What a user or a start waits for is done at once: the wait is by the machine's clock.
 bool World::beside(std::function<void()> work) {
-  if (asking_ || calm_ || chance_.one_in(2)) {
+  if (asking_ || !controller_ || calm_ || chance_.one_in(2)) {
     work();
     return true;
   }
