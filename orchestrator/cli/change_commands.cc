@@ -119,8 +119,9 @@ class Change : public ChangingCommand {
     const std::string events = "/events?run=" + path_part(name());
     std::int64_t since = 0;
     if (!time_limit_.empty()) since = client.get(events + "&limit=1").value("next", since);
-    const Json run = client.post(path() + "/change", body_of(changes()), headers());
-    if (!printed(run)) tell(run);
+    const Json asked = changes();
+    const Json run = client.post(path() + "/change", body_of(asked), headers());
+    if (!printed(run)) tell(run, asked.contains("steps") || asked.contains("target"));
     const std::string state = run.value("state", "");
     const bool has_job = run.value("scheduler", Json()) == "slurm" &&
                          (state == "queued" || state == "starting" || state == "running");
@@ -143,9 +144,10 @@ class Change : public ChangingCommand {
     keep("keep_every", keep_every_);
     return changes;
   }
-  static void tell(const Json& run) {
+  static void tell(const Json& run, bool other_end) {
     const std::string state = run.value("state", "");
     std::cout << base::printable(run.value("id", "") + " " + state) << "\n";
+    if (!other_end) return;
     if (state == "starting" || state == "running" || state == "stopping") {
       std::cerr
           << "an attempt that is under way goes on as it began, and another follows where the "

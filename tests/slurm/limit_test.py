@@ -67,11 +67,11 @@ def a_refusal_is_told_in_slurms_words(cluster):
         done = change(controller, run, "7")
         assert done.returncode == 5, done
         assert "Slurm refused to give its job 7 minutes: " in done.stderr, done.stderr
-        assert "ccess/permission denied" in done.stderr, done.stderr
+        assert "nvalid user id" in done.stderr, done.stderr
         assert limits(cluster) == ["10:00"], limits(cluster)
         events = json.loads(controller.call("events", run, "-o", "json").stdout)["events"]
         (event,) = [event for event in events if event["kind"] == "launch.limit_refused"]
-        assert "ccess/permission denied" in event["words"], event
+        assert "nvalid user id" in event["words"], event
         cancel(controller, run)
         assert controller.call("resume", run).returncode == 0
         wait("the next job has it", lambda: limits(cluster) == ["7:00"], 60, 0.5)
