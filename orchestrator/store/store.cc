@@ -203,7 +203,31 @@ void Store::note(const Event& event) {
 void Store::write_run(const runs::Run& run) {
   events_->note_run(run);
   static const std::string sql = change("runs", "number", columns_of<runs::Run>());
+  std::optional<runs::RunSummary> changed;  // by somebody of whom the writer does not know yet
+  {
+    Statement ask = writer_->prepare(
+        "SELECT steps, target, target_times_baseline, time_to_accuracy FROM runs WHERE number = ?1 "
+        "AND changed_utc > ifnull(?2, 0)");
+    ask.bind(runs::row_of(run.number), run.changed_utc);
+    if (ask.step()) {
+      const auto number = [&ask](int column) {
+        return ask.is_null(column) ? std::nullopt : std::optional(ask.number(column));
+      };
+      changed.emplace().steps = ask.integer(0);
+      changed->target = number(1);
+      changed->target_times_baseline = number(2);
+      changed->time_to_accuracy_seconds = number(3);
+    }
+  }
   write_row(*writer_, sql, RowBinder::Which::NotFixed, run, runs::row_of(run.number));
+  if (!changed) return;
+  writer_
+      ->prepare(
+          "UPDATE runs SET steps = ?2, target = ?3, target_times_baseline = ?4, "
+          "time_to_accuracy = ?5, drained = 0 WHERE number = ?1")
+      .bind(runs::row_of(run.number), changed->steps, changed->target,
+            changed->target_times_baseline, changed->time_to_accuracy_seconds)
+      .run();
 }
 
 std::unique_lock<std::mutex> Store::lock_writes() {

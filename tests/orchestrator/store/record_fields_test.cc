@@ -340,5 +340,24 @@ TEST(RecordFields, AndColumnsOfTheSchemaAreTheSame) {
   expect_same("webhooks", names(columns_of<store::WebhookPlace>()), {});
 }
 
+TEST(Records, OfARunKeepAChangeThatItsWriterDoesNotKnow) {
+  const TemporaryDirectory folder;
+  store::Store store(folder.path());
+  runs::Run stale = *store.run(store.add_run(new_run("a")));
+  runs::Run changed = stale;
+  changed.changed_utc = 5;
+  changed.summary.steps = 20;
+  changed.summary.target = 0.5;
+  store.change_run(changed, {"target", false, std::nullopt, "d"}, "");
+  stale.drained = true;
+  stale.summary.step = 10;
+  store.update_run(stale);
+  const runs::Run stored = *store.run("a");
+  EXPECT_EQ(stored.summary.step, 10);
+  EXPECT_EQ(stored.summary.steps, 20);
+  EXPECT_EQ(stored.summary.target, 0.5);
+  EXPECT_FALSE(stored.drained) << "the loop has to see it once more";
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator
