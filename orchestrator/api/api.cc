@@ -346,6 +346,11 @@ Response Api::label(const Call& call) {
 Response Api::cancel(const Call& call) {
   const bool changed = controller_.cancel(call.names.at(0), asker_of(call.request.peer));
   controller_.somebody_looks();
+  return answer_after(call, changed);
+}
+
+// The run, and 202 where it is to be another one now.
+Response Api::answer_after(const Call& call, bool changed) {
   Response response = answer_with(call.names.at(0), Secrets::Hidden);
   if (changed) response.status = 202;
   return response;
@@ -354,26 +359,20 @@ Response Api::cancel(const Call& call) {
 Response Api::resume(const Call& call) {
   const bool changed =
       controller_.resume(call.names.at(0), call.request.body, asker_of(call.request.peer));
-  Response response = answer_with(call.names.at(0), Secrets::Hidden);
-  if (changed) response.status = 202;
-  return response;
+  return answer_after(call, changed);
 }
 
 Response Api::extend(const Call& call) {
   const bool changed = controller_.extend(call.names.at(0), call.request.body, key_of(call.request),
                                           asker_of(call.request.peer));
-  Response response = answer_with(call.names.at(0), Secrets::Hidden);
-  if (changed) response.status = 202;
-  return response;
+  return answer_after(call, changed);
 }
 
 Response Api::change(const Call& call) {
   const bool changed = controller_.change(call.names.at(0), call.request.body, key_of(call.request),
                                           asker_of(call.request.peer));
   controller_.somebody_looks();
-  Response response = answer_with(call.names.at(0), Secrets::Hidden);
-  if (changed) response.status = 202;
-  return response;
+  return answer_after(call, changed);
 }
 
 Response Api::fork(const Call& call) {

@@ -112,6 +112,7 @@ class Api {
   [[nodiscard]] Response answer_accepted(const control::Controller::Accepted& accepted);
   enum class Secrets { Hidden, Shown };
   [[nodiscard]] Response answer_with(const std::string& run, Secrets secrets);
+  [[nodiscard]] Response answer_after(const Call& call, bool changed);
   [[nodiscard]] std::optional<runs::Contact> contact_of(
       const std::vector<runs::Launch>& launches) const;
 

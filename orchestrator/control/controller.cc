@@ -109,22 +109,7 @@ bool Controller::cancel(const std::string& name, const std::string& by) {
   try {
     do_beside(run.directory, options_.cancel_seconds, [files = &files_, run] {
       auto submission = runs::read_submission(*files, run.directory);
-      if (!submission) {
-        submission = runs::SubmissionRecord{run.id,
-                                            run.created_utc,
-                                            runs::Wanted::Run,
-                                            std::nullopt,
-                                            "",
-                                            run.scheduler,
-                                            run.after,
-                                            run.archived,
-                                            run.owner,
-                                            run.tags,
-                                            run.note,
-                                            run.changed_utc,
-                                            run.forked_from,
-                                            run.forked_checkpoint};
-      }
+      if (!submission) submission = runs::submission_of(run);
       submission->wanted = runs::Wanted::Cancel;
       runs::write_submission(*files, run.directory, *submission);
     });

@@ -89,13 +89,9 @@ runs::RunNumber Controller::add_submitted(store::NewRun* run, DirectoryContents 
     run->id = run->name + "-" + options_.random_hex(kIdBytes);
     if (store_.run(run->id)) continue;
     run->directory = (options_.runs_directory / run->id).string();
-    const runs::SubmissionRecord submission{run->id,           run->created_utc,
-                                            runs::Wanted::Run, run->idempotency_key,
-                                            run->body_digest,  run->scheduler,
-                                            run->after,        false,
-                                            run->owner,        run->tags,
-                                            run->note,         std::nullopt,
-                                            run->forked_from,  run->forked_checkpoint};
+    runs::SubmissionRecord submission = runs::submission_of(*run);
+    submission.idempotency_key = run->idempotency_key;
+    submission.body_digest = run->body_digest;
     contents.beside[runs::kSubmissionName] = runs::submission_text(submission);
     try {
       make_directory(run->directory, run->config, contents);

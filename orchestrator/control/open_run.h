@@ -75,11 +75,9 @@ struct OpenRun {
   // What its directory says: of a run that is to be resumed, that it is wanted to run and waits.
   [[nodiscard]] bool resumes() const { return run.wanted == runs::Wanted::Resume; }
   [[nodiscard]] runs::SubmissionRecord submitted() const {
-    const runs::Wanted wanted = resumes() ? runs::Wanted::Run : run.wanted;
-    return {
-        run.id,          run.created_utc,      wanted,    std::nullopt, "",       run.scheduler,
-        run.after,       run.archived,         run.owner, run.tags,     run.note, run.changed_utc,
-        run.forked_from, run.forked_checkpoint};
+    runs::SubmissionRecord submission = runs::submission_of(run);
+    if (resumes()) submission.wanted = runs::Wanted::Run;
+    return submission;
   }
   [[nodiscard]] runs::RecordedState recorded() const {
     runs::RecordedState state{run.state,    run.error,         run.ended_utc,

@@ -55,6 +55,23 @@ std::string text_of(const Record& record) {
 
 }  // namespace
 
+SubmissionRecord submission_of(const Run& run) {
+  SubmissionRecord submission;
+  submission.id = run.id;
+  submission.created_utc = run.created_utc;
+  submission.wanted = run.wanted;
+  submission.scheduler = run.scheduler;
+  submission.after = run.after;
+  submission.archived = run.archived;
+  submission.owner = run.owner;
+  submission.tags = run.tags;
+  submission.note = run.note;
+  submission.changed_utc = run.changed_utc;
+  submission.forked_from = run.forked_from;
+  submission.forked_checkpoint = run.forked_checkpoint;
+  return submission;
+}
+
 std::string submission_text(const SubmissionRecord& submission) { return text_of(submission); }
 
 void write_submission(base::FileSystem& files, const base::Path& run_directory,

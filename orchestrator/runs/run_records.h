@@ -42,6 +42,8 @@ struct RecordedState {
 };
 
 inline constexpr const char* kSubmissionName = "submission.json";
+// Of the run as it is, with neither key nor digest.
+[[nodiscard]] SubmissionRecord submission_of(const Run& run);
 [[nodiscard]] std::string submission_text(const SubmissionRecord& submission);
 // These replace the file atomically. Throw base::Error.
 void write_submission(base::FileSystem& files, const base::Path& run_directory,
