@@ -112,10 +112,13 @@ def a_drained_node_says_why(cluster, controller):
 
 
 def events_of(controller, node):
-    """Kinds and words of what `regatta events` tells of a node, oldest first."""
+    """Kinds and words of what `regatta events` tells of a node, oldest first.
+
+    Without its silences: a slurmd on a busy machine may be late with an answer."""
     done = controller.call("events", "--kind", "node", "--node", node, "-o", "json")
     assert done.returncode == 0, done.stderr
-    return [(event["kind"], event["words"] or "") for event in json.loads(done.stdout)["events"]]
+    told = [(event["kind"], event["words"] or "") for event in json.loads(done.stdout)["events"]]
+    return [(kind, words) for kind, words in told if kind != "node.not_responding" and "not responding, still" not in words]
 
 
 def what_happens_to_a_node_is_an_event(cluster, controller):
@@ -135,7 +138,7 @@ def what_happens_to_a_node_is_an_event(cluster, controller):
     cluster.output("scontrol", "update", "nodename=node04", "state=resume")
     ask_anew(controller)
     told = wait("that it is back is told", lambda: len(found := events_of(controller, "node04")) > 2 and found, every=1)
-    assert len(told) == 3 and told[2][0] == "node.resumed" and told[2][1].endswith(" drained"), told
+    assert len(told) == 3 and told[2][0] == "node.resumed" and told[2][1].startswith("after "), told
 
 
 def a_lost_node_says_what_to_do(cluster, controller):
