@@ -11,13 +11,13 @@
 namespace regatta::checkpoint {
 namespace {
 
-constexpr std::size_t kBlock = std::size_t{8} << 20U;
+constexpr std::size_t kCopyBlock = std::size_t{8} << 20U;
 
 void copy_file(base::FileSystem& files, const base::Path& from, const ManifestFile& facts,
                const base::Path& to) {
   const auto file = files.open(to, base::FileSystem::Open::CreateNewDirect);
   std::vector<std::byte> block(
-      static_cast<std::size_t>(std::min<std::uint64_t>(kBlock, facts.bytes)));
+      static_cast<std::size_t>(std::min<std::uint64_t>(kCopyBlock, facts.bytes)));
   base::Digest digest;
   std::uint64_t done = 0;
   while (done < facts.bytes) {

@@ -61,10 +61,8 @@ Reader reader_of(const std::string& dtype) {
   return it == readers.end() ? nullptr : it->second;
 }
 
-std::string shape_text(const JoinedTensor& tensor) {
-  std::vector<std::string> parts;
-  for (const std::int64_t size : tensor.shape) parts.push_back(std::to_string(size));
-  return "[" + base::join(parts, ", ") + "]" + (tensor.in_ranges ? " in ranges" : "");
+std::string layout_text(const JoinedTensor& tensor) {
+  return shape_text(tensor.shape) + (tensor.in_ranges ? " in ranges" : "");
 }
 
 std::vector<std::int64_t> index_of(std::size_t position, const std::vector<std::int64_t>& shape) {
@@ -154,7 +152,7 @@ TensorDifference compare(const JoinedReader& reader_a, const JoinedTensor& a,
 std::optional<std::string> misfit(const JoinedTensor& a, const JoinedTensor* b) {
   if (b == nullptr) return "only in a";
   if (!a.fits(b->shape) && !b->fits(a.shape)) {
-    return "shape " + shape_text(a) + " in a, " + shape_text(*b) + " in b";
+    return "shape " + layout_text(a) + " in a, " + layout_text(*b) + " in b";
   }
   for (const JoinedTensor* const info : {&a, b}) {
     if (reader_of(info->dtype) == nullptr) return "elements of type " + info->dtype;

@@ -14,16 +14,6 @@ namespace {
 
 std::string shown(const base::Path& path) { return base::printable(path.string()); }
 
-std::string short_name(const std::string& name) {
-  return "'" + base::printable(name.substr(0, 80)) + "'";
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::vector<std::string> parts;
-  for (const std::int64_t size : shape) parts.push_back(std::to_string(size));
-  return "[" + base::join(parts, ", ") + "]";
-}
-
 // Elements; nothing where they do not fit in 64 bits.
 std::optional<std::uint64_t> count_of(const std::vector<std::int64_t>& shape) {
   std::uint64_t count = 1;

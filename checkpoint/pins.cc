@@ -19,8 +19,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kPins = "pins";
 constexpr const char* kReading = "reading";
-constexpr std::uint64_t kMostBytes = 16 * 1024;  // of a pin or mark
-constexpr int kMarkBytes = 8;                    // random, in a mark's name
+constexpr std::uint64_t kMostPinBytes = 16 * 1024;  // of a pin or mark
+constexpr int kMarkBytes = 8;                       // random, in a mark's name
 
 void check_name(const std::string& name) {
   if (parse_checkpoint_name(name)) return;
@@ -50,7 +50,7 @@ base::Path make_folder(base::FileSystem& files, const base::Path& checkpoints, c
 std::optional<Json> read_object(base::FileSystem& files, const base::Path& path) {
   try {
     Json json = Json::object();
-    const std::string text = files.read(path, kMostBytes);
+    const std::string text = files.read(path, kMostPinBytes);
     if (base::json_depth_at_most(text, 4)) json = base::parse_json<Json>(text);
     return json.is_object() ? json : Json::object();
   } catch (const Error& error) {

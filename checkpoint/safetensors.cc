@@ -20,11 +20,9 @@ constexpr std::uint64_t kLengthBytes = 8;
 // Our largest model needs a third of a megabyte; the format itself allows 100 MB, which as parsed
 // JSON would be gigabytes.
 constexpr std::uint64_t kMaxHeader = std::uint64_t{16} << 20U;
-constexpr int kMaxDepth = 4;
-constexpr std::size_t kMaxRank = 16;
-constexpr std::uint64_t kReadBlock = std::uint64_t{8} << 20U;
+constexpr int kMaxHeaderDepth = 4;
 constexpr std::size_t kWriteBlock = std::size_t{256} << 10U;
-constexpr const char* kMetadata = "__metadata__";
+constexpr const char* kMetadataName = "__metadata__";
 
 struct Dtype {
   std::string_view name;
@@ -36,32 +34,10 @@ constexpr Dtype kDtypes[] = {
     {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8},
 };
 
-std::string short_name(const std::string& name) {
-  return "'" + base::printable(name.substr(0, 80)) + "'";
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::vector<std::string> parts;
-  for (const std::int64_t dimension : shape) parts.push_back(std::to_string(dimension));
-  return "[" + base::join(parts, ", ") + "]";
-}
-
-// Bytes of a tensor, or nothing when they do not fit in 63 bits.
-std::optional<std::uint64_t> tensor_bytes(const std::vector<std::int64_t>& shape, int element) {
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  auto bytes = static_cast<std::uint64_t>(element);
-  for (const std::int64_t dimension : shape) {
-    const auto factor = static_cast<std::uint64_t>(dimension);
-    if (factor != 0 && bytes > kMost / factor) return std::nullopt;
-    bytes *= factor;
-  }
-  return bytes;
-}
-
 // Parses JSON into a tree; a key that stands twice in one object is an error, which a tree cannot
 // show afterwards.
 nlohmann::json parse_unique(std::string_view text, const std::string& source) {
-  if (!base::json_depth_at_most(text, kMaxDepth)) {
+  if (!base::json_depth_at_most(text, kMaxHeaderDepth)) {
     throw base::Error(base::Code::User, source + ": header nested too deeply; the file is damaged");
   }
   std::vector<std::set<std::string>> open;
@@ -136,7 +112,7 @@ TensorInfo parse_tensor(const std::string& name, const nlohmann::json& json,
 std::string header_text(std::span<const NamedTensor> tensors,
                         const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (!metadata.empty()) json[kMetadata] = metadata;
+  if (!metadata.empty()) json[kMetadataName] = metadata;
   std::uint64_t begin = 0;
   for (const NamedTensor& tensor : tensors) {
     const std::uint64_t end = begin + tensor.bytes.size();
@@ -156,6 +132,27 @@ std::string header_text(std::span<const NamedTensor> tensors,
 
 }  // namespace
 
+std::string short_name(const std::string& name) {
+  return "'" + base::printable(name.substr(0, 80)) + "'";
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::vector<std::string> parts;
+  for (const std::int64_t dimension : shape) parts.push_back(std::to_string(dimension));
+  return "[" + base::join(parts, ", ") + "]";
+}
+
+std::optional<std::uint64_t> tensor_bytes(const std::vector<std::int64_t>& shape, int element) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  auto bytes = static_cast<std::uint64_t>(element);
+  for (const std::int64_t dimension : shape) {
+    const auto factor = static_cast<std::uint64_t>(dimension);
+    if (factor != 0 && bytes > kMost / factor) return std::nullopt;
+    bytes *= factor;
+  }
+  return bytes;
+}
+
 std::optional<int> dtype_bytes(std::string_view dtype) {
   for (const Dtype& known : kDtypes) {
     if (known.name == dtype) return known.bytes;
@@ -171,7 +168,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, const std::str
   const nlohmann::json tree = parse_unique(json, source);
   SafetensorsHeader header;
   for (const auto& [name, value] : tree.items()) {
-    if (name != kMetadata) {
+    if (name != kMetadataName) {
       header.tensors.push_back(parse_tensor(name, value, source));
       continue;
     }

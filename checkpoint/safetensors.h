@@ -19,6 +19,16 @@ namespace regatta::checkpoint {
 // Bytes of one element of "F32", "BF16", …; nothing for a type that the format does not have.
 [[nodiscard]] std::optional<int> dtype_bytes(std::string_view dtype);
 
+// Of a tensor in any file that is read.
+inline constexpr std::size_t kMaxRank = 16;
+inline constexpr std::uint64_t kReadBlock = std::uint64_t{8} << 20U;  // bytes read at a time
+// Bytes of a tensor, or nothing when they do not fit in 63 bits.
+[[nodiscard]] std::optional<std::uint64_t> tensor_bytes(const std::vector<std::int64_t>& shape,
+                                                        int element);
+// As messages have them: "'bert.pooler.dense.bias'", cut at 80 characters; "[2, 3]".
+[[nodiscard]] std::string short_name(const std::string& name);
+[[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);
+
 // A tensor in memory; `bytes` are borrowed, row-major and little-endian.
 struct NamedTensor {
   std::string name;

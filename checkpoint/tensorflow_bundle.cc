@@ -10,13 +10,13 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/crc32c.h"
+#include "checkpoint/safetensors.h"
 
 namespace regatta::checkpoint {
 namespace {
 
 // BERT-large's with its moments is 60 kB; what is parsed takes several times the file's size.
 constexpr std::uint64_t kMaxIndex = std::uint64_t{16} << 20U;
-constexpr std::uint64_t kReadBlock = std::uint64_t{8} << 20U;
 constexpr std::string_view kIndexSuffix = ".index";
 
 std::uint64_t elements_of(const TensorflowTensor& tensor) {

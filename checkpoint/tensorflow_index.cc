@@ -8,21 +8,21 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/leveldb_table.h"
+#include "checkpoint/safetensors.h"
 
 namespace regatta::checkpoint {
 namespace {
 
 constexpr std::uint64_t kMaxShards = 99'999;  // five digits in the data files' names
 constexpr std::uint64_t kBundleVersion = 1;
-constexpr std::size_t kMaxRank = 16;
 constexpr auto kMaxInt64 = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
-struct Dtype {
+struct TensorflowDtype {
   std::uint64_t number;  // tensorflow/core/framework/types.proto
   std::string_view name;
   int bytes;
 };
-constexpr Dtype kDtypes[] = {
+constexpr TensorflowDtype kTensorflowDtypes[] = {
     {1, "F32", 4},   {2, "F64", 8},   {3, "I32", 4},  {4, "U8", 1},
     {5, "I16", 2},   {6, "I8", 1},    {8, "C64", 8},  {9, "I64", 8},
     {10, "BOOL", 1}, {14, "BF16", 2}, {17, "U16", 2}, {18, "C128", 16},
@@ -162,19 +162,8 @@ std::vector<std::int64_t> parse_shape(std::string_view bytes, const std::string&
   return shape;
 }
 
-// Bytes of a tensor, nothing when they do not fit 63 bits.
-std::optional<std::uint64_t> tensor_bytes(const std::vector<std::int64_t>& shape, int element) {
-  auto bytes = static_cast<std::uint64_t>(element);
-  for (const std::int64_t dimension : shape) {
-    const auto factor = static_cast<std::uint64_t>(dimension);
-    if (factor != 0 && bytes > kMaxInt64 / factor) return std::nullopt;
-    bytes *= factor;
-  }
-  return bytes;
-}
-
 std::string dtype_name(std::uint64_t number) {
-  for (const Dtype& dtype : kDtypes) {
+  for (const TensorflowDtype& dtype : kTensorflowDtypes) {
     if (dtype.number == number) return std::string(dtype.name);
   }
   return "type " + std::to_string(number);
@@ -234,7 +223,7 @@ TensorflowTensor parse_entry(std::string_view key, std::string_view bytes, int s
 }  // namespace
 
 int tensorflow_dtype_bytes(std::string_view dtype) {
-  for (const Dtype& known : kDtypes) {
+  for (const TensorflowDtype& known : kTensorflowDtypes) {
     if (known.name == dtype) return known.bytes;
   }
   return 0;

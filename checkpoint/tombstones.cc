@@ -15,18 +15,18 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFile = "removed.jsonl";
 // kMostTombstones of the longest lines, with room to spare; a longer file is not ours.
-constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20U;
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{16} << 20U;
 
 std::string read_file(base::FileSystem& files, const base::Path& path) {
   try {
-    return files.read(path, kMostBytes);
+    return files.read(path, kMostFileBytes);
   } catch (const base::Error& error) {
     if (error.code() == base::Code::NotFound) return "";
     throw;
   }
 }
 
-std::optional<Tombstone> parse(const std::string& line) {
+std::optional<Tombstone> parse_tombstone(const std::string& line) {
   if (line.empty() || !base::json_depth_at_most(line, 4)) return std::nullopt;
   const Json json = base::parse_json<Json>(line);
   if (!json.is_object()) return std::nullopt;
@@ -64,7 +64,7 @@ std::map<std::string, Tombstone> read_tombstones(base::FileSystem& files,
                                                  const base::Path& checkpoints) {
   std::map<std::string, std::vector<Tombstone>> by_name;
   for (const std::string& line : base::split(read_file(files, checkpoints / kFile), '\n')) {
-    auto tombstone = parse(line);
+    auto tombstone = parse_tombstone(line);
     if (!tombstone) continue;
     std::vector<Tombstone>& rounds = by_name[tombstone->name];
     std::erase_if(rounds, [&](const Tombstone& one) { return one.round == tombstone->round; });

@@ -17,13 +17,14 @@ import argparse
 import concurrent.futures
 import datetime
 import hashlib
-import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+
+from compile_database import write_plain
 
 CORES = os.cpu_count() or 1
 PRODUCT = ("base/", "topology/", "checkpoint/", "trainer/", "orchestrator/")
@@ -145,7 +146,8 @@ def check_cpp(root, everything):
     database = root / "build" / "release" / "compile_commands.json"
     if not database.is_file():
         raise Unable("needs build/release/compile_commands.json, which `deploy/build.sh` leaves")
-    paths = {os.path.relpath(os.path.join(entry["directory"], entry["file"]), root) for entry in json.loads(database.read_text())}
+    plain = root / "build" / "lint"
+    paths = {os.path.relpath(entry["file"], root) for entry in write_plain(database, plain)}
     compiled = {name for name in paths if name.startswith(PRODUCT) and (root / name).is_file()}
     names, skips = sorted(compiled), []
     if not everything:
@@ -156,7 +158,7 @@ def check_cpp(root, everything):
             day = datetime.date.today().isoformat()
             names = sorted(names, key=lambda name: hashlib.sha256(f"{day} {name}".encode()).digest())[:MOST_CHANGED]
     headers = f"^{re.escape(str(root))}/({'|'.join(PRODUCT)})"  # those of tests that stand in for CUDA's are left out
-    lines, failed = in_parallel([tool, "-p", str(database.parent), "--quiet", f"--header-filter={headers}"], names, root, 1)
+    lines, failed = in_parallel([tool, "-p", str(plain), "--quiet", f"--header-filter={headers}"], names, root, 1)
     return names, findings(lines, root, failed), skips
 
 

@@ -6,8 +6,11 @@
 #include "base/clock.h"
 
 namespace regatta::orchestrator::api {
+namespace {
 
 using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }

@@ -42,7 +42,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kBase = "/api/v1/";
 constexpr int kMostStepRows = 2000;
-constexpr double kReadSeconds = 3;  // then 503: the run's file system does not answer
 
 }  // namespace
 
@@ -260,10 +259,12 @@ Response Api::redeliver(const Call& call) {
 Response Api::plan(const Call& call) {
   const runs::Run run = find(call);
   const base::Path path = base::Path(run.directory) / "plan.json";
-  const auto text = files::call_if(shared_, run.directory, kReadSeconds, [files = &files_, path] {
-    return files->exists(path) ? std::optional(files->read(path, topology::plan::kMostPlanBytes))
-                               : std::nullopt;
-  });
+  const auto text =
+      files::call_if(shared_, run.directory, kRunFileSeconds, [files = &files_, path] {
+        return files->exists(path)
+                   ? std::optional(files->read(path, topology::plan::kMostPlanBytes))
+                   : std::nullopt;
+      });
   if (!text) return error_response(404, "not_found", "run " + run.id + " has no plan");
   const topology::plan::Plan plan = topology::plan::parse_plan(*text, path.string(), std::nullopt);
   return json_response(200,

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMostDepth = 9;  // a run file's, and one
+constexpr int kForkDepth = 9;  // a run file's, and one
 
 }  // namespace
 
@@ -23,7 +23,7 @@ std::optional<std::string> key_of(const Request& request) {
 
 control::ForkRequest parse_fork(const std::string& body) {
   const Json json =
-      base::json_depth_at_most(body, kMostDepth) ? base::parse_json<Json>(body) : Json();
+      base::json_depth_at_most(body, kForkDepth) ? base::parse_json<Json>(body) : Json();
   control::ForkRequest request;
   bool good = json.is_object();
   for (const auto& [key, value] : json.items()) {

@@ -31,11 +31,6 @@ bool is_id(const std::string& text) {
          });
 }
 
-std::string header(const Request& request, const std::string& name) {
-  const auto found = request.headers.find(name);
-  return found == request.headers.end() ? std::string() : found->second;
-}
-
 // "gzip, deflate;q=0.5": whether gzip, or anything, is among them with a weight above zero.
 bool takes_gzip(const std::string& accepted) {
   for (const std::string& each : base::split(base::lower_case(accepted), ',')) {
@@ -100,7 +95,7 @@ Response with_tag(Response response, const Request& request) {
     // Weak: whether compressed or not, it is the same answer.
     response.headers["ETag"] = "W/\"" + base::digest_of(response.body) + "\"";
   }
-  const std::string known = header(request, "if-none-match");
+  const std::string known = request.header("if-none-match");
   const std::string& tag = response.headers["ETag"];
   const std::string opaque = tag.substr(tag.find('"'));
   if (known.find(opaque) == std::string::npos && base::trimmed(known) != "*") return response;
@@ -113,7 +108,7 @@ Response with_tag(Response response, const Request& request) {
 Response compressed(Response response, const Request& request) {
   if (response.body.size() <= kWorthCompressing || !is_text(response.content_type)) return response;
   response.headers["Vary"] = "Accept-Encoding";
-  if (!takes_gzip(header(request, "accept-encoding"))) return response;
+  if (!takes_gzip(request.header("accept-encoding"))) return response;
   if (auto smaller = gzip_of(response.body)) {
     response.body = std::move(*smaller);
     response.headers["Content-Encoding"] = "gzip";

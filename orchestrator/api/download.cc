@@ -15,7 +15,7 @@ namespace regatta::orchestrator::api {
 namespace {
 
 constexpr std::uint64_t kPiece = std::uint64_t{512} << 10U;
-constexpr double kReadSeconds = 10;  // for a piece of a file; then the answer breaks off
+constexpr double kPieceSeconds = 10;  // for a piece of a file; then the answer breaks off
 
 std::uint64_t size_of(const Segment& segment) {
   return segment.file.empty() ? segment.bytes.size() : segment.size;
@@ -58,7 +58,7 @@ class SegmentStream final : public BodyStream {
  private:
   std::string read(const base::Path& path, std::uint64_t offset, std::uint64_t count) {
     std::string bytes = files::call_if(
-        shared_, download_.directory, kReadSeconds,
+        shared_, download_.directory, kPieceSeconds,
         [files = &files_, path, offset, count] { return files->read_at(path, offset, count); });
     if (bytes.size() != count) {
       throw base::Error(base::Code::Conflict,
@@ -97,11 +97,6 @@ std::optional<Range> parse_range(const std::string& text, std::uint64_t size) {
   return Range{begin, std::max(begin, std::min(size, static_cast<std::uint64_t>(*last) + 1))};
 }
 
-std::string header(const Request& request, const std::string& name) {
-  const auto found = request.headers.find(name);
-  return found == request.headers.end() ? std::string() : found->second;
-}
-
 std::string tag_of(const Download& download, std::uint64_t size) {
   const std::string& version = download.version.empty() ? download.digest : download.version;
   return "\"" + version + (download.grows ? "-" + std::to_string(size) : "") + "\"";
@@ -126,7 +121,7 @@ std::string safe_name(std::string name) {
   return name;
 }
 
-constexpr std::size_t kBlock = 512;
+constexpr std::size_t kTarBlock = 512;
 
 // ustar's header: each field at its offset.
 std::string tar_header(const ArchivedFile& file, double modified_utc) {
@@ -136,7 +131,7 @@ std::string tar_header(const ArchivedFile& file, double modified_utc) {
                                             " is too long for an archive; download the files "
                                             "one by one");
   }
-  std::string block(kBlock, '\0');
+  std::string block(kTarBlock, '\0');
   const auto put = [&block](std::size_t at, std::string_view text) {
     block.replace(at, text.size(), text);
   };
@@ -182,9 +177,9 @@ Response send(const Request& request, base::FileSystem& files, files::SharedFile
       "attachment; filename=\"" + safe_name(download.name) + "\"";
   if (!download.digest.empty()) response.headers["X-Digest-XXH3-128"] = download.digest;
   Range range{0, size};
-  const std::string condition = header(request, "if-range");
+  const std::string condition = request.header("if-range");
   if (condition.empty() || still_holds(condition, download, size)) {
-    if (const auto asked = parse_range(header(request, "range"), size)) {
+    if (const auto asked = parse_range(request.header("range"), size)) {
       if (asked->begin >= asked->end) {
         Response refused = error_response(
             416, "range_not_satisfiable",
@@ -209,10 +204,10 @@ std::vector<Segment> tar_archive(const std::vector<ArchivedFile>& files, double 
   for (const ArchivedFile& file : files) {
     segments.push_back({tar_header(file, modified_utc)});
     segments.push_back({"", file.path, file.size});
-    const std::size_t rest = file.size % kBlock;
-    if (rest != 0) segments.push_back({std::string(kBlock - rest, '\0')});
+    const std::size_t rest = file.size % kTarBlock;
+    if (rest != 0) segments.push_back({std::string(kTarBlock - rest, '\0')});
   }
-  segments.push_back({std::string(2 * kBlock, '\0')});
+  segments.push_back({std::string(2 * kTarBlock, '\0')});
   return segments;
 }
 

@@ -32,6 +32,12 @@ struct Request {
   Peer peer = {};
   std::string repeated_query = {};  // the name of a query parameter that came twice; else empty
   std::string id = {};              // delivery.h
+
+  // Empty where there is none of that name, which is in lower case.
+  [[nodiscard]] std::string header(const std::string& name) const {
+    const auto found = headers.find(name);
+    return found == headers.end() ? std::string() : found->second;
+  }
 };
 
 // A body that goes out piece by piece, as fast as the peer takes it.

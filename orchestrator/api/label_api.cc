@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMostDepth = 4;
+constexpr int kLabelDepth = 4;
 
 bool is_list_of_texts(const Json& value) {
   if (!value.is_array()) return false;
@@ -25,7 +25,7 @@ bool is_list_of_texts(const Json& value) {
 
 runs::LabelChange parse_labels(const std::string& body) {
   const Json json =
-      base::json_depth_at_most(body, kMostDepth) ? base::parse_json<Json>(body) : Json();
+      base::json_depth_at_most(body, kLabelDepth) ? base::parse_json<Json>(body) : Json();
   runs::LabelChange change;
   bool good = json.is_object() && !json.empty();
   for (const auto& [key, value] : json.items()) {

@@ -18,8 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kReadSeconds = 3;  // then 503: the run's file system does not answer
-
 Json or_null(const std::optional<std::int64_t>& number) {
   return number ? Json(*number) : Json(nullptr);
 }
@@ -40,15 +38,15 @@ std::optional<Response> refuse(const Call& call) {
   return std::nullopt;
 }
 
-struct Found {
+struct FoundLog {
   std::optional<control::RunLog> log;
   std::size_t launches = 0;
   control::LogPart part;
 };
 
-Found read_part(base::FileSystem& files, const LogPlace& place, const control::LogChoice& choice,
-                const control::LogRange& range) {
-  Found found;
+FoundLog read_part(base::FileSystem& files, const LogPlace& place, const control::LogChoice& choice,
+                   const control::LogRange& range) {
+  FoundLog found;
   found.launches = runs::launch_logs(files, place.directory, place.launches).size();
   found.log = control::find_log(files, place.directory, place.launches, choice);
   found.part.offset = range.offset;
@@ -65,7 +63,7 @@ Found read_part(base::FileSystem& files, const LogPlace& place, const control::L
 
 Response log_files(const Call&, const LogPlace& place) {
   const control::RunLogs found = files::call_if(
-      place.shared, place.directory, kReadSeconds,
+      place.shared, place.directory, kRunFileSeconds,
       [place] { return control::list_logs(*place.files, place.directory, place.launches); });
   Json list = Json::array();
   for (const control::RunLog& log : found.logs) {
@@ -89,10 +87,10 @@ Response log_part(const Call& call, const LogPlace& place) {
   if (range.tail && range.offset > 0) {
     return parameter_problem("tail", "tail reads from the end; leave out offset");
   }
-  const Found found = files::call_if(place.shared, place.directory, kReadSeconds,
-                                     [place, choice = choice_of(call), range] {
-                                       return read_part(*place.files, place, choice, range);
-                                     });
+  const FoundLog found = files::call_if(place.shared, place.directory, kRunFileSeconds,
+                                        [place, choice = choice_of(call), range] {
+                                          return read_part(*place.files, place, choice, range);
+                                        });
   const control::LogPart& part = found.part;
   return json_response(200, {{"text", part.text},
                              {"next", part.offset + part.text.size()},
@@ -106,7 +104,7 @@ Response log_part(const Call& call, const LogPlace& place) {
 
 Response log_download(const Call& call, const LogPlace& place) {
   if (auto refused = refuse(call)) return *refused;
-  auto log = files::call_if(place.shared, place.directory, kReadSeconds,
+  auto log = files::call_if(place.shared, place.directory, kRunFileSeconds,
                             [place, choice = choice_of(call)]() -> std::optional<control::RunLog> {
                               auto found = control::find_log(*place.files, place.directory,
                                                              place.launches, choice);
@@ -146,7 +144,7 @@ Response log_search(const Call& call, const LogPlace& place) {
     return parameter_problem("from", "from is no `next` of an answer; leave it out to begin");
   }
   const auto log = files::call_if(
-      place.shared, place.directory, kReadSeconds, [place, choice = choice_of(call)] {
+      place.shared, place.directory, kRunFileSeconds, [place, choice = choice_of(call)] {
         return control::find_log(*place.files, place.directory, place.launches, choice);
       });
   control::SearchPart part;
@@ -154,7 +152,7 @@ Response log_search(const Call& call, const LogPlace& place) {
     // Read where waiting is allowed, searched here.
     const control::ReadLog read = [&](std::uint64_t offset, std::uint64_t limit) {
       const base::Path path = place.directory / log->name;
-      return files::call_if(place.shared, place.directory, kReadSeconds,
+      return files::call_if(place.shared, place.directory, kRunFileSeconds,
                             [files = place.files, path, offset, limit] {
                               return files->read_at(path, offset, limit);
                             });

@@ -11,6 +11,9 @@
 
 namespace regatta::orchestrator::api {
 
+// For what is read of a run's files; then 503: their file system does not answer.
+inline constexpr double kRunFileSeconds = 3;
+
 // Where a run's logs are.
 struct LogPlace {
   base::FileSystem* files = nullptr;

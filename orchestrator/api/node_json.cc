@@ -33,10 +33,11 @@ Json gpus_json(const std::optional<slurm::Gpus>& gpus) {
   return {{"count", gpus->count}, {"types", types}};
 }
 
-constexpr std::array kSlimKeys = {"name",     "state",          "usable",       "reason",
-                                  "cpus",     "cpus_allocated", "memory_bytes", "memory_free_bytes",
-                                  "gpus",     "gpus_allocated", "partitions",   "runs",
-                                  "suspicion"};
+constexpr std::array kSlimNodeKeys = {
+    "name",     "state",          "usable",       "reason",
+    "cpus",     "cpus_allocated", "memory_bytes", "memory_free_bytes",
+    "gpus",     "gpus_allocated", "partitions",   "runs",
+    "suspicion"};
 
 // "not responding" as not_responding; "down, drained" is both.
 bool has_state(const slurm::NodeRow& row, const std::vector<std::string>& states) {
@@ -175,7 +176,7 @@ std::variant<NodeQuery, Response> parse_node_query(const Call& call) {
 
 Json slim_node(const Json& row) {
   Json slim;
-  for (const char* const key : kSlimKeys) slim[key] = row.at(key);
+  for (const char* const key : kSlimNodeKeys) slim[key] = row.at(key);
   return slim;
 }
 

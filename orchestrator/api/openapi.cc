@@ -16,10 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json reference(std::string_view schema) {
-  return {{"$ref", "#/components/schemas/" + std::string(schema)}};
-}
-
 Json content(std::string_view type, std::string_view schema) {
   return {{std::string(type), {{"schema", reference(schema)}}}};
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kMaxFile = std::uint64_t{16} << 20U;
 
-struct Found {
+struct FoundFile {
   std::string bytes;
   std::string content_type;
   std::string digest;
@@ -41,16 +41,16 @@ bool is_plain(const std::string& path) {
   return true;
 }
 
-std::optional<Found> find(const std::string& path, const base::Path& directory) {
+std::optional<FoundFile> find(const std::string& path, const base::Path& directory) {
   if (!is_plain(path)) return std::nullopt;
   if (directory.empty()) {
     const auto file = page_file(path);
     if (!file) return std::nullopt;
-    return Found{std::string(file->bytes), std::string(file->content_type),
-                 std::string(file->digest)};
+    return FoundFile{std::string(file->bytes), std::string(file->content_type),
+                     std::string(file->digest)};
   }
   try {
-    Found found;
+    FoundFile found;
     found.bytes = base::posix_file_system().read(directory / path, kMaxFile);
     found.content_type = content_type_of(path);
     found.digest = base::digest_of(found.bytes);
@@ -69,18 +69,13 @@ bool has_hash(const std::string& path) {
          std::string::npos;
 }
 
-std::string header(const Request& request, const std::string& name) {
-  const auto it = request.headers.find(name);
-  return it == request.headers.end() ? std::string() : it->second;
-}
-
 }  // namespace
 
 Response serve_page(const Request& request, const base::Path& directory) {
   std::string path = request.path.empty() ? "" : request.path.substr(1);
   if (path.empty()) path = "index.html";
-  std::optional<Found> found = find(path, directory);
-  const bool wants_page = header(request, "accept").find("text/html") != std::string::npos;
+  std::optional<FoundFile> found = find(path, directory);
+  const bool wants_page = request.header("accept").find("text/html") != std::string::npos;
   if (!found && wants_page && path.find('.') == std::string::npos) {
     path = "index.html";
     found = find(path, directory);

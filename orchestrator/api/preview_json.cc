@@ -7,8 +7,11 @@
 #include "orchestrator/api/shown_config.h"
 
 namespace regatta::orchestrator::api {
+namespace {
 
 using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 Json preview_json(const control::Preview& preview, const std::string& scheduler) {
   Json checks = Json::array();

@@ -187,12 +187,12 @@ constexpr RouteAnswer kDetailsAnswers[] = {{200, "CheckpointDetails"}};
 constexpr RouteAnswer kVerificationAnswers[] = {{200, "Verification"}};
 constexpr RouteAnswer kStoredAnswers[] = {{200, "StoredCheckpoint"}};
 constexpr RouteAnswer kExportAnswers[] = {{200, "Export"}};
-constexpr const char* kBytes = "application/octet-stream";
+constexpr const char* kOctetStream = "application/octet-stream";
 constexpr const char* kTar = "application/x-tar";
 constexpr RouteAnswer kFileAnswers[] = {
     {200, "FileBytes", "the file; `ETag` and `X-Digest-XXH3-128` are its digest, where it is known",
-     kBytes},
-    {206, "FileBytes", "the range that was asked for", kBytes}};
+     kOctetStream},
+    {206, "FileBytes", "the range that was asked for", kOctetStream}};
 constexpr const char* kLogText = "text/plain; charset=utf-8";
 constexpr RouteAnswer kLogDownloadAnswers[] = {
     {200, "FileBytes", "the log as it is at the moment", kLogText},

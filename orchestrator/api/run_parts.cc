@@ -11,8 +11,11 @@
 #include "orchestrator/store/series.h"
 
 namespace regatta::orchestrator::api {
+namespace {
 
 using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 Json attempts_json(store::StoreReads& store, const runs::Run& run) {
   const std::vector<runs::Launch> launches = store.launches(run.number);

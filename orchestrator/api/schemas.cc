@@ -25,12 +25,11 @@ using Properties = std::initializer_list<std::pair<const char*, Json>>;
 
 Json of_type(const char* type) { return {{"type", type}}; }
 Json integer() { return of_type("integer"); }
-Json number() { return of_type("number"); }
+Json any_number() { return of_type("number"); }
 Json text() { return of_type("string"); }
 Json flag() { return of_type("boolean"); }
-Json moment() { return {{"type", "string"}, {"format", "date-time"}}; }
+Json any_moment() { return {{"type", "string"}, {"format", "date-time"}}; }
 Json any_object() { return {{"type", "object"}, {"additionalProperties", true}}; }
-Json reference(const std::string& name) { return {{"$ref", "#/components/schemas/" + name}}; }
 Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
 Json one_of(const std::vector<std::string>& words) { return {{"type", "string"}, {"enum", words}}; }
 
@@ -89,10 +88,10 @@ class SchemaWriter {
   static Json form(const runs::RecordField&, int) { return integer(); }
   static Json form(const runs::RecordField&, std::int64_t) { return integer(); }
   static Json form(const runs::RecordField& field, double) {
-    return or_null(field.is_moment ? moment() : number());
+    return or_null(field.is_moment ? any_moment() : any_number());
   }
   static Json form(const runs::RecordField& field, const std::optional<double>&) {
-    return or_null(field.is_moment ? moment() : number());
+    return or_null(field.is_moment ? any_moment() : any_number());
   }
   static Json form(const runs::RecordField&, const std::optional<int>&) {
     return or_null(integer());
@@ -142,14 +141,14 @@ Json full_row() {
                                    {"process", or_null(integer())},
                                    {"reason", or_null(text())}}))},
        {"target_reached", flag()},
-       {"since_submission_seconds", or_null(number())},
-       {"predicted_seconds_to_target", or_null(number())},
+       {"since_submission_seconds", or_null(any_number())},
+       {"predicted_seconds_to_target", or_null(any_number())},
        {"ranks", or_null(integer())},
        {"ranks_per_node", or_null(integer())},
        {"device", or_null(text())},
-       {"peak_flops", or_null(number())},
+       {"peak_flops", or_null(any_number())},
        {"slowest",
-        or_null(with(record<runs::SlowestRank>(), {{"age_seconds", or_null(number())}}))},
+        or_null(with(record<runs::SlowestRank>(), {{"age_seconds", or_null(any_number())}}))},
        {"checkpoint", or_null(object({{"step", integer()}, {"name", text()}, {"path", text()}}))}});
 }
 
@@ -169,10 +168,10 @@ void add_runs(Json* all) {
       object({{"runs", list_of({{"anyOf", {reference("SlimRun"), reference("RunRow")}}})},
               {"next", or_null(text())}}),
       {{"total", integer()}});
-  json["Slurm"] = object({{"answered_at", or_null(moment())},
-                          {"age_seconds", or_null(number())},
+  json["Slurm"] = object({{"answered_at", or_null(any_moment())},
+                          {"age_seconds", or_null(any_number())},
                           {"trouble", or_null(text())},
-                          {"cancel_waits_since", or_null(moment())}});
+                          {"cancel_waits_since", or_null(any_moment())}});
   // Of a run that was just submitted, nobody has asked yet.
   json["Run"] = optionally(
       with(full_row(), {{"warnings", list_of(text())}, {"config", or_null(any_object())}}),
@@ -224,10 +223,10 @@ void add_changes(Json* all) {
   json["Resumption"] = optionally(object({}), {{"slurm", any_object()}});
   const Json target = {
       {"anyOf",
-       {number(), optionally(object({}), {{"metric", one_of({"mlm_accuracy", "mlm_loss"})},
-                                          {"value", number()},
-                                          {"times_baseline", number()},
-                                          {"stop", flag()}})}}};
+       {any_number(), optionally(object({}), {{"metric", one_of({"mlm_accuracy", "mlm_loss"})},
+                                              {"value", any_number()},
+                                              {"times_baseline", any_number()},
+                                              {"stop", flag()}})}}};
   json["Extension"] = optionally(object({}), {{"steps", integer()}, {"target", target}});
   const Json minutes = {{"anyOf", {integer(), text()}}};
   json["RunChange"] =
@@ -245,19 +244,19 @@ void add_changes(Json* all) {
 
 // charts.h, run_parts.h
 void add_charts(Json* all) {
-  const Json chart =
-      object({{"rows", integer()},
-              {"buckets", list_of(object({{"attempt", integer()},
-                                          {"abandoned", flag()},
-                                          {"rows", integer()},
-                                          {"from_step", integer()},
-                                          {"to_step", integer()},
-                                          {"from", number()},
-                                          {"to", number()}}))},
-              {"series",
-               {{"type", "object"},
-                {"additionalProperties", list_of(tuple_of({or_null(number()), or_null(number()),
-                                                           or_null(number()), integer()}))}}}});
+  const Json chart = object(
+      {{"rows", integer()},
+       {"buckets", list_of(object({{"attempt", integer()},
+                                   {"abandoned", flag()},
+                                   {"rows", integer()},
+                                   {"from_step", integer()},
+                                   {"to_step", integer()},
+                                   {"from", any_number()},
+                                   {"to", any_number()}}))},
+       {"series",
+        {{"type", "object"},
+         {"additionalProperties", list_of(tuple_of({or_null(any_number()), or_null(any_number()),
+                                                    or_null(any_number()), integer()}))}}}});
   (*all)["Charts"] = object({{"x", text()},
                              {"runs", list_of(object({{"id", text()},
                                                       {"resolution_seconds", integer()},
@@ -269,60 +268,61 @@ void add_charts(Json* all) {
                                                       {"ranks_per_node", integer()},
                                                       {"device", or_null(text())},
                                                       {"hosts", list_of(text())},
-                                                      {"training_seconds", number()},
+                                                      {"training_seconds", any_number()},
                                                       {"reason", or_null(text())},
                                                       {"message", or_null(text())}});
   (*all)["Attempts"] = object({{"launches", list_of(launch)}, {"attempts", list_of(attempt)}});
-  (*all)["Evaluations"] =
-      object({{"evaluations", list_of(with(record<store::EvaluationRow>(),
-                                           {{"attempt", integer()}, {"at_seconds", number()}}))},
-              {"cursor", integer()},
-              {"more", flag()}});
+  (*all)["Evaluations"] = object(
+      {{"evaluations", list_of(with(record<store::EvaluationRow>(),
+                                    {{"attempt", integer()}, {"at_seconds", any_number()}}))},
+       {"cursor", integer()},
+       {"more", flag()}});
 }
 
 void add_series(Json* all) {
-  const Json value = or_null(number());
+  const Json value = or_null(any_number());
   Json timeline = record<store::Timeline>();
   timeline =
       with(std::move(timeline), {{"bucket_count", integer()},
                                  {"buckets", list_of(tuple_of({integer(), value, value, value}))}});
-  (*all)["Metrics"] = object(
-      {{"cursor", integer()},
-       {"most_steps", integer()},
-       {"resolution_seconds", integer()},
-       {"steps",
-        list_of(tuple_of({integer(), number(), value, value, value, value, value, value, value}))},
-       {"evaluations", list_of(tuple_of({integer(), number(), value, value}))},
-       {"checkpoints", list_of(tuple_of({integer(), number(), text(), text()}))},
-       {"timeline", or_null(std::move(timeline))},
-       {"prediction", or_null(reference("Prediction"))}});
-  (*all)["Prediction"] = object({{"seconds", number()},
-                                 {"low", number()},
-                                 {"high", number()},
-                                 {"confidence", number()},
+  (*all)["Metrics"] =
+      object({{"cursor", integer()},
+              {"most_steps", integer()},
+              {"resolution_seconds", integer()},
+              {"steps", list_of(tuple_of({integer(), any_number(), value, value, value, value,
+                                          value, value, value}))},
+              {"evaluations", list_of(tuple_of({integer(), any_number(), value, value}))},
+              {"checkpoints", list_of(tuple_of({integer(), any_number(), text(), text()}))},
+              {"timeline", or_null(std::move(timeline))},
+              {"prediction", or_null(reference("Prediction"))}});
+  (*all)["Prediction"] = object({{"seconds", any_number()},
+                                 {"low", any_number()},
+                                 {"high", any_number()},
+                                 {"confidence", any_number()},
                                  {"model", or_null(text())}});
-  (*all)["TimeToAccuracy"] = object(
-      {{"id", text()},
-       {"metric", text()},
-       {"target", value},
-       {"time_to_accuracy_seconds", value},
-       {"time", object({{"whole_seconds", value},
-                        {"waiting_seconds", value},
-                        {"starting_seconds", value},
-                        {"training_seconds", value},
-                        {"other_seconds", value}})},
-       {"reached",
-        list_of(object({{"value", number()}, {"seconds", value}, {"step", or_null(integer())}}))},
-       {"prediction", or_null(reference("Prediction"))},
-       {"earlier_predictions", list_of(object({{"made_at_seconds", value},
-                                               {"seconds", value},
-                                               {"low", value},
-                                               {"high", value},
-                                               {"model", text()},
-                                               {"held", or_null(flag())}}))}});
+  (*all)["TimeToAccuracy"] =
+      object({{"id", text()},
+              {"metric", text()},
+              {"target", value},
+              {"time_to_accuracy_seconds", value},
+              {"time", object({{"whole_seconds", value},
+                               {"waiting_seconds", value},
+                               {"starting_seconds", value},
+                               {"training_seconds", value},
+                               {"other_seconds", value}})},
+              {"reached",
+               list_of(object(
+                   {{"value", any_number()}, {"seconds", value}, {"step", or_null(integer())}}))},
+              {"prediction", or_null(reference("Prediction"))},
+              {"earlier_predictions", list_of(object({{"made_at_seconds", value},
+                                                      {"seconds", value},
+                                                      {"low", value},
+                                                      {"high", value},
+                                                      {"model", text()},
+                                                      {"held", or_null(flag())}}))}});
   const auto row_of = [](const char* type, const Json& fields) {
     Json schema =
-        object({{"type", one_of({type})}, {"attempt", integer()}, {"at_seconds", number()}});
+        object({{"type", one_of({type})}, {"attempt", integer()}, {"at_seconds", any_number()}});
     for (const auto& [key, property] : fields["properties"].items()) add(&schema, key, property);
     return schema;
   };
@@ -365,7 +365,7 @@ void add_logs(Json* all) {
                                                        {"restart", or_null(integer())},
                                                        {"rank", or_null(integer())},
                                                        {"bytes", integer()},
-                                                       {"modified_at", or_null(moment())}}))},
+                                                       {"modified_at", or_null(any_moment())}}))},
                              {"more", flag()}});
   json["LogSearch"] = object(
       {{"file", or_null(text())},
@@ -392,12 +392,12 @@ void add_explanation(Json* all) {
        {"attempts",
         list_of(with(record<runs::Attempt>(), {{"launch", or_null(integer())}, {"what", text()}}))},
        {"avoided_nodes",
-        list_of(object({{"node", text()}, {"score", number()}, {"why", text()}}))}});
+        list_of(object({{"node", text()}, {"score", any_number()}, {"why", text()}}))}});
 }
 
 void add_checkpoints(Json* all) {
   Json& json = *all;
-  const Json pinned = or_null(object({{"reason", text()}, {"at", moment()}}));
+  const Json pinned = or_null(object({{"reason", text()}, {"at", any_moment()}}));
   const Json stored = object({{"step", integer()},
                               {"name", text()},
                               {"path", text()},
@@ -406,9 +406,9 @@ void add_checkpoints(Json* all) {
                               {"bytes", or_null(integer())},
                               {"shards", or_null(integer())},
                               {"metric", text()},
-                              {"value", or_null(number())},
-                              {"at", or_null(moment())},
-                              {"age_seconds", or_null(number())},
+                              {"value", or_null(any_number())},
+                              {"at", or_null(any_moment())},
+                              {"age_seconds", or_null(any_number())},
                               {"pinned", pinned},
                               {"goes", flag()},
                               {"kept_because", list_of(text())}});
@@ -418,9 +418,9 @@ void add_checkpoints(Json* all) {
                         {"name", text()},
                         {"path", text()},
                         {"bytes", or_null(integer())},
-                        {"seconds", or_null(number())},
+                        {"seconds", or_null(any_number())},
                         {"status", text()},
-                        {"at", or_null(moment())}});
+                        {"at", or_null(any_moment())}});
   const Json recorded = record<store::CheckpointRow>();
   for (const auto& [key, value] : recorded["properties"].items()) {
     if (!listed["properties"].contains(key)) listed["properties"][key] = value;
@@ -438,7 +438,7 @@ void add_checkpoints(Json* all) {
                                  {"step", integer()},
                                  {"good", flag()},
                                  {"bytes", integer()},
-                                 {"seconds", number()},
+                                 {"seconds", any_number()},
                                  {"message", text()}});
   const Json decisions =
       list_of(object({{"name", text()}, {"step", integer()}, {"reasons", list_of(text())}}));
@@ -467,13 +467,13 @@ void add_checkpoints(Json* all) {
 
 void add_references(Json* all) {
   const Json row = record<runs::Reference>();
-  const Json points = list_of(tuple_of({number(), or_null(integer()), number()}));
+  const Json points = list_of(tuple_of({any_number(), or_null(integer()), any_number()}));
   (*all)["ReferenceRow"] = row;
   (*all)["Reference"] = with(row, {{"evaluations", points}});
   (*all)["ReferenceList"] =
       object({{"references", list_of(reference("ReferenceRow"))}, {"next", or_null(text())}});
   (*all)["NewReference"] =
-      optionally(object({{"name", text()}, {"threshold", number()}, {"evaluations", points}}),
+      optionally(object({{"name", text()}, {"threshold", any_number()}, {"evaluations", points}}),
                  {{"submitter", or_null(text())},
                   {"system", or_null(text())},
                   {"round", or_null(text())},
@@ -481,7 +481,7 @@ void add_references(Json* all) {
                   {"status", or_null(text())},
                   {"chips", or_null(integer())},
                   {"global_batch", or_null(integer())},
-                  {"run_seconds", or_null(number())}});
+                  {"run_seconds", or_null(any_number())}});
   (*all)["ReferenceRemoval"] = object({{"name", text()}});
 }
 
@@ -504,19 +504,20 @@ void add_controller(Json* all) {
       {{"status", one_of({"ok", "degraded"})},
        {"checks", list_of(object({{"name", text()}, {"good", flag()}, {"detail", text()}}))}});
   json["OpenApi"] = any_object();
-  json["Ticket"] = object({{"ticket", text()}, {"url", text()}, {"seconds", number()}});
+  json["Ticket"] = object({{"ticket", text()}, {"url", text()}, {"seconds", any_number()}});
   json["TicketUse"] = object({{"ticket", text()}});
-  json["Session"] = object({{"token", text()}, {"idle_seconds", number()}, {"seconds", number()}});
+  json["Session"] =
+      object({{"token", text()}, {"idle_seconds", any_number()}, {"seconds", any_number()}});
   json["Webhook"] = object({{"name", text()},
                             {"url", text()},
                             {"kinds", list_of(text())},
                             {"state", one_of({"idle", "delivering", "retrying", "dead"})},
                             {"delivered", or_null(integer())},
-                            {"delivered_at", or_null(moment())},
+                            {"delivered_at", or_null(any_moment())},
                             {"waiting", integer()},
                             {"failures", integer()},
-                            {"failing_since", or_null(moment())},
-                            {"next_try_at", or_null(moment())},
+                            {"failing_since", or_null(any_moment())},
+                            {"next_try_at", or_null(any_moment())},
                             {"error", or_null(text())}});
   json["WebhookList"] = object({{"webhooks", list_of(reference("Webhook"))}});
 }
@@ -533,14 +534,14 @@ void add_nodes(Json* all) {
                             {"action", text()},
                             {"cpus", or_null(integer())},
                             {"cpus_allocated", or_null(integer())},
-                            {"memory_bytes", or_null(number())},
-                            {"memory_free_bytes", or_null(number())},
+                            {"memory_bytes", or_null(any_number())},
+                            {"memory_free_bytes", or_null(any_number())},
                             {"gpus", or_null(gpus)},
                             {"gpus_allocated", or_null(integer())},
                             {"features", list_of(text())},
                             {"partitions", list_of(text())},
                             {"runs", list_of(text())},
-                            {"suspicion", number()},
+                            {"suspicion", any_number()},
                             {"suspicion_why", text()}});
   json["Node"] = node;
   json["SlimNode"] = object({});
@@ -550,13 +551,13 @@ void add_nodes(Json* all) {
   }
   json["Nodes"] =
       object({{"scheduler", text()},
-              {"taken_at", or_null(moment())},
-              {"age_seconds", or_null(number())},
+              {"taken_at", or_null(any_moment())},
+              {"age_seconds", or_null(any_number())},
               {"trouble", or_null(text())},
               {"reservations", list_of(object({{"name", text()},
-                                               {"starts_at", moment()},
-                                               {"ends_at", moment()},
-                                               {"seconds", number()},
+                                               {"starts_at", any_moment()},
+                                               {"ends_at", any_moment()},
+                                               {"seconds", any_number()},
                                                {"nodes", text()},
                                                {"maintenance", flag()}}))},
               {"total", integer()},
@@ -565,6 +566,10 @@ void add_nodes(Json* all) {
 }
 
 }  // namespace
+
+Json reference(std::string_view schema) {
+  return {{"$ref", "#/components/schemas/" + std::string(schema)}};
+}
 
 Json schemas() {
   Json all = Json::object();

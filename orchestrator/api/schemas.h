@@ -3,10 +3,13 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string_view>
 
 namespace regatta::orchestrator::api {
 
 // {"Run": {…}, …}, for "components.schemas" of the document.
 [[nodiscard]] nlohmann::ordered_json schemas();
+// {"$ref": …}, to one of them.
+[[nodiscard]] nlohmann::ordered_json reference(std::string_view schema);
 
 }  // namespace regatta::orchestrator::api

@@ -6,8 +6,11 @@
 #include "orchestrator/api/answers.h"
 
 namespace regatta::orchestrator::api {
+namespace {
 
 using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 Json whole_config(const std::string& config) {
   Json json = base::parse_json<Json>(config);

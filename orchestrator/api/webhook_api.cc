@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/event_api.h"
 
@@ -12,8 +12,6 @@ namespace regatta::orchestrator::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json moment(double utc) { return utc > 0 ? Json(base::iso8601(utc)) : Json(); }
 
 std::string state_of(const webhooks::Status& status) {
   if (status.place.dead) return "dead";

@@ -1,5 +1,6 @@
 // Commands that change how far a run goes, or continue it as another: extend, change, fork.
 #include <chrono>
+#include <cmath>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -50,6 +51,9 @@ class ChangingCommand : public RunCommand {
   // What was given of these.
   [[nodiscard]] Json steps_and_target(Json changes = Json::object()) const {
     if (steps_) changes["steps"] = *steps_;
+    if (target_ && !std::isfinite(*target_)) {  // JSON has no such number
+      throw base::Error(base::Code::User, "--target is no number; give one such as 0.65");
+    }
     if (target_) changes["target"]["value"] = *target_;
     if (past_target_) changes["target"]["stop"] = false;
     return changes;

@@ -17,6 +17,7 @@
 #include "orchestrator/cli/interrupt.h"
 #include "orchestrator/cli/usage_error.h"
 #include "orchestrator/runs/trainer_program.h"
+#include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
@@ -24,14 +25,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 using base::Code;
 using base::Error;
+using text::text_of;
 using Words = std::vector<std::string>;
 
 // Where a run's checkpoints are reached: the same answers from both.
-class Source {
+class CheckpointSource {
  public:
   // Takes the run out of `words` unless there is a directory.
-  Source(const ClientOptions& options, const std::string& directory,
-         std::vector<std::string>* words) {
+  CheckpointSource(const ClientOptions& options, const std::string& directory,
+                   std::vector<std::string>* words) {
     if (!directory.empty()) {
       tools_.emplace(base::posix_file_system(), base::system_clock(),
                      std::filesystem::absolute(directory).lexically_normal());
@@ -127,7 +129,7 @@ class CkptCommand : public Command {
   [[nodiscard]] const Words& words() const { return words_; }
   [[nodiscard]] const std::string& directory() const { return directory_; }
   // Takes the run out of *words unless there is a directory.
-  [[nodiscard]] Source source(Words* words) const { return {client_, directory_, words}; }
+  [[nodiscard]] CheckpointSource source(Words* words) const { return {client_, directory_, words}; }
   // As anything but text, where that is asked for.
   [[nodiscard]] bool printed(const Json& answer) const { return client_.output.print(answer); }
 
@@ -150,7 +152,7 @@ class CkptList : public CkptCommand {
 
   int run() override {
     Words words = this->words();
-    const Source from = source(&words);
+    const CheckpointSource from = source(&words);
     expect_none(words);
     const Json answer = from.list();
     if (!printed(answer)) print_checkpoints(answer);
@@ -169,7 +171,7 @@ class CkptShow : public CkptCommand {
 
   int run() override {
     Words words = this->words();
-    const Source from = source(&words);
+    const CheckpointSource from = source(&words);
     const Json answer = from.show(only(words, "show"));
     if (!printed(answer)) print_checkpoint(answer);
     return 0;
@@ -188,7 +190,7 @@ class CkptVerify : public CkptCommand {
 
   int run() override {
     Words names = words();
-    const Source from = source(&names);
+    const CheckpointSource from = source(&names);
     if (names.empty()) names = complete_ones(from);
     bool good = true;
     Json results = Json::array();
@@ -208,7 +210,7 @@ class CkptVerify : public CkptCommand {
 
  private:
   // All that are not known to be unfinished or removed.
-  static Words complete_ones(const Source& source) {
+  static Words complete_ones(const CheckpointSource& source) {
     Words names;
     const Json listed = source.list();
     for (const Json& row : listed.value("checkpoints", Json::array())) {
@@ -237,7 +239,7 @@ class CkptPin : public CkptCommand {
 
   int run() override {
     Words words = this->words();
-    Source to = source(&words);
+    CheckpointSource to = source(&words);
     const Json answer = to.pin(only(words, "pin"), reason_);
     if (!printed(answer)) print_retention(answer);
     return 0;
@@ -258,7 +260,7 @@ class CkptUnpin : public CkptCommand {
 
   int run() override {
     Words words = this->words();
-    Source to = source(&words);
+    CheckpointSource to = source(&words);
     const Json answer = to.unpin(only(words, "unpin"));
     if (!printed(answer)) print_retention(answer);
     return 0;
@@ -281,7 +283,7 @@ class CkptGc : public CkptCommand {
 
   int run() override {
     Words words = this->words();
-    Source from = source(&words);
+    CheckpointSource from = source(&words);
     expect_none(words);
     const Json answer = from.gc(dry_run_);
     if (!printed(answer)) print_removals(answer);
@@ -320,7 +322,7 @@ class CkptDiff : public CkptCommand {
   [[nodiscard]] std::pair<base::Path, base::Path> places() const {
     Words words = this->words();
     if (directory().empty() && words.size() == 2) return {words[0], words[1]};
-    const Source from = source(&words);
+    const CheckpointSource from = source(&words);
     if (words.size() == 2) return {from.place(words[0]), from.place(words[1])};
     throw UsageError("diff takes two checkpoint directories, or a run and two of its checkpoints");
   }
@@ -429,7 +431,7 @@ class CkptExport : public CkptCommand {
   [[nodiscard]] base::Path place() const {
     Words words = this->words();
     if (directory().empty() && words.size() == 1) return words.front();
-    const Source from = source(&words);
+    const CheckpointSource from = source(&words);
     if (words.size() == 1) return from.place(words.front());
     throw UsageError("export takes a checkpoint's directory, or a run and one of its checkpoints");
   }

@@ -16,6 +16,7 @@ namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using text::text_of;
 using Row = std::vector<std::string>;
 
 std::string number_text(const Json& json, const char* key) {
@@ -131,11 +132,6 @@ void print_files(const Json& files) {
 }
 
 }  // namespace
-
-std::string text_of(const Json& json, const char* key) {
-  const auto it = json.find(key);
-  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
-}
 
 void print_checkpoints(const Json& answer) {
   Json rows = answer.value("checkpoints", Json::array());

@@ -6,9 +6,6 @@
 
 namespace regatta::orchestrator::cli {
 
-// A text of an answer; empty where there is none.
-[[nodiscard]] std::string text_of(const nlohmann::ordered_json& json, const char* key);
-
 void print_checkpoints(const nlohmann::ordered_json& answer);
 void print_checkpoint(const nlohmann::ordered_json& row);
 // Why it stays, or that the next collection removes it.

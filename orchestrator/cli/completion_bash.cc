@@ -6,7 +6,7 @@ namespace {
 
 // Everything but the table. Words of the table and of runs are compared, never expanded: compgen -W
 // would run what is in them.
-constexpr const char* kFunctions = R"bash(
+constexpr const char* kBashFunctions = R"bash(
 # Adds the words that follow and begin like the one at the cursor.
 _regatta_offer() {
   local each
@@ -129,14 +129,16 @@ std::string kind_of(const OutlineOption& option) {
 }
 
 // Words of the table have no quotes.
-std::string quoted(const std::string& word) { return "'" + word + "'"; }
+std::string bash_quoted(const std::string& word) { return "'" + word + "'"; }
 
-std::string pattern_of(const Outline& command) { return quoted(base::join(command.path, " ")); }
+std::string pattern_of(const Outline& command) {
+  return bash_quoted(base::join(command.path, " "));
+}
 
 // "name=(a b)"; nothing for none, which is what it was before.
 std::string array(const std::string& name, const std::vector<std::string>& words) {
   std::vector<std::string> quoted_words;
-  for (const std::string& word : words) quoted_words.push_back(quoted(word));
+  for (const std::string& word : words) quoted_words.push_back(bash_quoted(word));
   return "      " + name + "=(" + base::join(quoted_words, " ") + ")\n";
 }
 
@@ -163,8 +165,8 @@ std::string value_case(const Outline& command) {
   std::string text;
   for (const OutlineOption& option : command.options) {
     if (option.value.empty()) continue;
-    text += "        " + base::join(option.names, " | ") + ") kind=" + quoted(kind_of(option)) +
-            " ;;\n";
+    text += "        " + base::join(option.names, " | ") +
+            ") kind=" + bash_quoted(kind_of(option)) + " ;;\n";
   }
   if (!text.empty()) {
     text = "    " + pattern_of(command) + ")\n      case $2 in\n" + text + "      esac\n      ;;\n";
@@ -193,7 +195,7 @@ std::string bash_completion(const Outline& program) {
          value_case(program) +
          "  esac\n"
          "}\n" +
-         kFunctions;
+         kBashFunctions;
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -4,7 +4,7 @@
 namespace regatta::orchestrator::cli {
 namespace {
 
-constexpr const char* kFunctions = R"fish(
+constexpr const char* kFishFunctions = R"fish(
 # Ids and names of runs, within a second; none where no controller answers.
 function __regatta_runs
     command regatta completion --runs 2>/dev/null </dev/null |
@@ -59,7 +59,7 @@ complete -c regatta -f
 constexpr const char* kMostOperands = "999";
 
 // 'text' for fish: in quotes only backslashes and quotes mean something.
-std::string quoted(const std::string& text) {
+std::string fish_quoted(const std::string& text) {
   std::string made = "'";
   for (const char letter : base::printable(text)) {
     if (letter == '\'' || letter == '\\') made += '\\';
@@ -70,7 +70,7 @@ std::string quoted(const std::string& text) {
 
 // Which words complete a value, as options of `complete`.
 std::string values_of(const OutlineOption& option) {
-  if (!option.choices.empty()) return " -a " + quoted(base::join(option.choices, " "));
+  if (!option.choices.empty()) return " -a " + fish_quoted(base::join(option.choices, " "));
   switch (option.kind) {
     case ValueKind::Run:
     case ValueKind::RunFirst:
@@ -93,7 +93,8 @@ std::string lines_of(const Outline& command) {
   const std::string start = "complete -c regatta -n '";
   for (const Outline& part : command.parts) {
     const std::string when = path.empty() ? "__regatta_at" : "__regatta_family " + path;
-    text += start + when + "' -a " + part.text.name + " -d " + quoted(part.text.summary) + "\n";
+    text +=
+        start + when + "' -a " + part.text.name + " -d " + fish_quoted(part.text.summary) + "\n";
   }
   const std::string at = start + "__regatta_at" + (path.empty() ? "" : " " + path) + "'";
   for (const OutlineOption& option : command.options) {
@@ -102,7 +103,7 @@ std::string lines_of(const Outline& command) {
       text += name.rfind("--", 0) == 0 ? " -l " + name.substr(2) : " -s " + name.substr(1);
     }
     if (!option.value.empty()) text += " -r" + values_of(option);
-    text += " -d " + quoted(option.help) + "\n";
+    text += " -d " + fish_quoted(option.help) + "\n";
   }
   int place = 0;
   for (const OutlineOption& operand : command.operands) {
@@ -144,7 +145,7 @@ std::string fish_completion(const Outline& program) {
          valued_case(program) +
          "    end\n"
          "end\n" +
-         kFunctions + lines_of(program);
+         kFishFunctions + lines_of(program);
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -17,7 +17,7 @@ _regatta_runs() {
 )zsh";
 
 // 'text' for the shell: quotes end, stand by themselves, and begin again.
-std::string quoted(const std::string& text) {
+std::string zsh_quoted(const std::string& text) {
   return "'" + base::join(base::split(base::printable(text), '\''), "'\\''") + "'";
 }
 
@@ -86,7 +86,7 @@ std::string function_of(const Outline& command) {
 std::string parts_text(const Outline& command) {
   std::string names, calls;
   for (const Outline& part : command.parts) {
-    names += "        " + quoted(escaped(part.text.name) + ":" + part.text.summary) + "\n";
+    names += "        " + zsh_quoted(escaped(part.text.name) + ":" + part.text.summary) + "\n";
     calls += "        " + part.text.name + ") " + function_of(part) + " ;;\n";
   }
   return "  case $state in\n"
@@ -123,7 +123,7 @@ std::string functions_text(const Outline& command) {
     specifications.emplace_back("*::argument:->arguments");
   }
   text += command.parts.empty() ? "  _arguments -s -S" : "  _arguments -C -s -S";
-  for (const std::string& each : specifications) text += " \\\n    " + quoted(each);
+  for (const std::string& each : specifications) text += " \\\n    " + zsh_quoted(each);
   return text + "\n" + (command.parts.empty() ? "" : parts_text(command)) + "}\n";
 }
 

@@ -139,7 +139,7 @@ std::vector<Value> values_of_defaults(const std::vector<site::DefaultsFile>& fil
   return values;
 }
 
-void print(const std::vector<Value>& values, const ConfigOptions& options) {
+void print_values(const std::vector<Value>& values, const ConfigOptions& options) {
   Json json = Json::array();
   for (const Value& value : values) {
     json.push_back({{"key", value.key}, {"value", value.value}, {"origin", value.origin}});
@@ -181,7 +181,7 @@ class ConfigShow : public Command {
     for (Value& value : values) {
       if (is_secret(value.key) && !options_.secrets) value.value = Json();
     }
-    print(values, options_);
+    print_values(values, options_);
     if (values.empty() && options_.output.is_text()) {
       std::vector<std::string> names;
       for (const site::DefaultsPlace& place : places) names.push_back(place.path.string());

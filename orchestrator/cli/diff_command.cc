@@ -134,7 +134,9 @@ std::string key_of(std::string pointer) {
 }
 
 // Values of slurm.environment may be passwords, and the controller does not send them.
-bool is_secret(const std::string& pointer) { return pointer.rfind("/slurm/environment/", 0) == 0; }
+bool is_withheld(const std::string& pointer) {
+  return pointer.rfind("/slurm/environment/", 0) == 0;
+}
 
 int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions& options,
                  const site::ProgramEnvironment& environment) {
@@ -158,10 +160,11 @@ int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions
   for (const std::string& pointer : pointers) {
     const Json was = then.contains(pointer) ? then[pointer] : Json();
     const Json is = now.contains(pointer) ? now[pointer] : Json();
-    if (is_secret(pointer) ? then.contains(pointer) == now.contains(pointer) : was == is) continue;
+    if (is_withheld(pointer) ? then.contains(pointer) == now.contains(pointer) : was == is)
+      continue;
     changes.push_back({{"key", key_of(pointer)},
-                       {"run", is_secret(pointer) ? Json() : was},
-                       {"file", is_secret(pointer) ? Json() : is}});
+                       {"run", is_withheld(pointer) ? Json() : was},
+                       {"file", is_withheld(pointer) ? Json() : is}});
   }
   if (client.output.print({{"run", run.at("id")}, {"changes", changes}})) {
     return changes.empty() ? kNothing : kSomething;

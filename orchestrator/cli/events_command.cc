@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kPause = std::chrono::seconds(1);
+constexpr auto kEventsPause = std::chrono::seconds(1);
 constexpr int kMostAtOnce = 1000;
 
 // "demo-4f2a91 attempt 2 step 1200", and what else an event is about.
@@ -90,7 +90,7 @@ class Events : public Command {
     for (;;) {
       print(answer);
       if (!follow_) return 0;
-      if (!answer.value("more", false) || !since_) std::this_thread::sleep_for(kPause);
+      if (!answer.value("more", false) || !since_) std::this_thread::sleep_for(kEventsPause);
       since_ = answer.value("next", since_.value_or(0));
       try {
         answer = client.get(query(since_, kMostAtOnce));

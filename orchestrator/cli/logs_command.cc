@@ -24,9 +24,7 @@ using Json = nlohmann::ordered_json;
 constexpr auto kLogPause = std::chrono::milliseconds(500);
 constexpr double kProgressSeconds = 5;
 
-void print(const std::string& text) { std::cout << text << std::flush; }
-
-std::string table_of(const Json& files) {
+std::string files_table(const Json& files) {
   std::vector<std::vector<std::string>> rows{
       {"LAUNCH", "ATTEMPT", "RANK", "KIND", "SIZE", "MODIFIED", "FILE"}};
   const auto number = [](const Json& value) {
@@ -171,7 +169,7 @@ class Logs : public Command {
     if (found["files"].empty()) {
       std::cerr << "the run has no log yet\n";
     } else {
-      print(table_of(found["files"]));
+      print(files_table(found["files"]));
     }
     return 0;
   }

@@ -7,12 +7,12 @@
 namespace regatta::orchestrator::cli {
 namespace {
 
-struct Row {
+struct ManEntry {
   const char* name;
   const char* text;
 };
 
-constexpr Row kVariables[] = {
+constexpr ManEntry kVariables[] = {
     {"REGATTA_SERVER",
      "the controller: unix:PATH of its socket, or http://HOST:PORT; empty or unset: "
      "controller.sock in the data directory"},
@@ -32,7 +32,7 @@ constexpr Row kVariables[] = {
     {"XDG_CONFIG_HOME", "see REGATTA_CONFIG; unset: ~/.config"},
 };
 
-constexpr Row kExitCodes[] = {
+constexpr ManEntry kExitCodes[] = {
     {"0", "done"},
     {"1", "failed"},
     {"2", "wrong usage; nothing was done"},
@@ -56,9 +56,10 @@ std::string entry(const std::string& tag, const std::string& text) {
   return ".TP\n" + roff_line(tag) + roff_line(roff_text(text));
 }
 
-std::string rows(const Row* begin, const Row* end) {
+std::string rows(const ManEntry* begin, const ManEntry* end) {
   std::string text;
-  for (const Row* row = begin; row != end; ++row) text += entry(roff_bold(row->name), row->text);
+  for (const ManEntry* row = begin; row != end; ++row)
+    text += entry(roff_bold(row->name), row->text);
   return text;
 }
 

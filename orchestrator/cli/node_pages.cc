@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kPause = std::chrono::milliseconds(500);
+constexpr auto kNodesPause = std::chrono::milliseconds(500);
 constexpr const char* kWholePage = "/nodes?full=true&limit=1000";
 
 std::string next_of(const Json& answer) {
@@ -31,7 +31,7 @@ Json fetch_nodes(const Client& client, const NodeFilters& filters, const Patienc
       std::chrono::steady_clock::now() + std::chrono::duration<double>(patience.wait_seconds);
   Json answer = client.get(query);
   while (!is_fresh(answer, patience) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kNodesPause);
     answer = client.get(query);
   }
   std::string next = next_of(answer);

@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // This machine is looked at whenever somebody asks.
-std::string age_text(const Json& answer) {
+std::string as_of_text(const Json& answer) {
   if (!is_fresh(answer) || answer.value("scheduler", "") == "local") return "";
   return "\nas of " + base::human_seconds(answer["age_seconds"].get<double>()) + " ago\n";
 }
@@ -65,7 +65,8 @@ class Nodes : public Command {
     const std::vector<std::string> names = filters.empty() ? names_ : std::vector<std::string>();
     if (!client_.output.print(known ? only_nodes(answer, names) : answer)) {
       const std::string text = known ? nodes_text(answer, names) : "";
-      if (known) std::cout << (text.empty() ? "no node is like that\n" : text) << age_text(answer);
+      if (known)
+        std::cout << (text.empty() ? "no node is like that\n" : text) << as_of_text(answer);
       std::cout << std::flush;
       print_trouble(answer);
     }

@@ -17,14 +17,11 @@ namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using text::text_of;
 
 constexpr std::size_t kMostProblems = 40;      // lines; the rest is counted
 constexpr std::size_t kMostReasonBytes = 160;  // of a reason; -o json has all of it
 
-std::string text_of(const Json& json, const char* name) {
-  const auto it = json.find(name);
-  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
-}
 std::optional<double> number_of(const Json& json, const char* name) {
   const auto it = json.find(name);
   if (it == json.end() || !it->is_number()) return std::nullopt;
@@ -111,7 +108,7 @@ Node node_of(const Json& json) {
   return node;
 }
 
-struct Group {
+struct NodeGroup {
   Node like;
   std::vector<std::string> names;
   Amount gpus, cpus, memory;
@@ -124,8 +121,8 @@ struct Group {
 };
 
 // In the order of the first node of each; free memory differs from node to node and is added up.
-std::vector<Group> grouped(const std::vector<Node>& nodes) {
-  std::vector<Group> groups;
+std::vector<NodeGroup> grouped(const std::vector<Node>& nodes) {
+  std::vector<NodeGroup> groups;
   std::map<std::vector<std::string>, std::size_t> places;
   for (const Node& node : nodes) {
     Amount memory = node.memory;
@@ -151,15 +148,15 @@ std::string group_table(const std::vector<Node>& nodes) {
   std::vector<std::vector<std::string>> rows = {
       {"STATE", "COUNT", "GPUS FREE", "CPUS FREE", "MEMORY FREE", "PARTITIONS", "NODES"}};
   if (any_runs) rows.front().emplace_back("RUNS");
-  const auto add = [&](const std::string& state, const Group& group, const std::string& names) {
+  const auto add = [&](const std::string& state, const NodeGroup& group, const std::string& names) {
     const std::string gpus = whole(group.gpus) + (group.gpus.total ? group.like.types : "");
     rows.push_back({state, std::to_string(group.names.size()), gpus, whole(group.cpus),
                     bytes(group.memory), group.like.partitions, names});
     if (any_runs) rows.back().push_back(group.like.runs);
   };
-  const std::vector<Group> groups = grouped(nodes);
-  for (const Group& group : groups) add(group.like.state, group, folded(group.names));
-  Group total;
+  const std::vector<NodeGroup> groups = grouped(nodes);
+  for (const NodeGroup& group : groups) add(group.like.state, group, folded(group.names));
+  NodeGroup total;
   for (const Node& node : nodes) total.add(node);
   if (groups.size() > 1) add("total", total, "");
   return text::table(rows);

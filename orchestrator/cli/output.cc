@@ -85,6 +85,8 @@ bool Output::print_next(const Json& row) {
   return true;
 }
 
+void print(const std::string& text) { std::cout << text << std::flush; }
+
 void print_json(const Json& json) {
   std::cout << text::json_text(json, 2, text::reader_of_stdout()) << "\n" << std::flush;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "orchestrator/cli/command_options.h"
 
@@ -37,6 +38,8 @@ class Output {
   bool has_head_ = false;
 };
 
+// Flushed, so that a reader of a pipe has it at once.
+void print(const std::string& text);
 // Over several lines, or in one.
 void print_json(const nlohmann::ordered_json& json);
 void print_json_line(const nlohmann::ordered_json& json);

@@ -25,7 +25,7 @@ namespace {
 using topology::graph::Graph;
 using trainer::contract::RunConfig;
 
-enum class PlanFormat : std::uint8_t { Text, Explain, Json, Env, Csv, Xml, Run };
+enum class PlanFormat : std::uint8_t { Text, Explain, PlanJson, Env, Csv, Xml, Run };
 
 struct PlanOptions {
   std::string file;                   // the run file; "-": stdin
@@ -163,14 +163,14 @@ std::string run_text(const plan::PlanRequest& request, const plan::PlanReport& r
   return planned_run_file(config, report.plan);
 }
 
-std::string text_of(PlanFormat format, const plan::PlanRequest& request,
+std::string plan_as(PlanFormat format, const plan::PlanRequest& request,
                     const plan::PlanReport& report, int own_vocabulary) {
   switch (format) {
     case PlanFormat::Text:
       return plan_table(report);
     case PlanFormat::Explain:
       return plan_sentences(report);
-    case PlanFormat::Json:
+    case PlanFormat::PlanJson:
       return topology::plan::to_json(report.plan);
     case PlanFormat::Env:
       return environment_text(report.plan);
@@ -214,13 +214,13 @@ int make_plan(const PlanOptions& options, const site::ProgramEnvironment& enviro
       base::replace_file(files, base::Path(options.directory) / name, text);
     }
   }
-  std::cout << text_of(options.format, request, report, own_vocabulary) << std::flush;
+  std::cout << plan_as(options.format, request, report, own_vocabulary) << std::flush;
   return 0;
 }
 
-class Plan : public Command {
+class PlanCommand : public Command {
  public:
-  explicit Plan(const Program& program)
+  explicit PlanCommand(const Program& program)
       : Command({"plan",
                  Group::Plans,
                  "choose gradient buckets, GPUs and NCCL settings for a run, with the reasons",
@@ -241,10 +241,11 @@ class Plan : public Command {
                 "write plan.json and plan.tuner there; made if it is missing");
     const auto explain = [this] { options_.format = PlanFormat::Explain; };
     options.add("--explain", std::function<void()>(explain), "the same as --output explain");
-    const Choices<PlanFormat> formats{{"text", PlanFormat::Text}, {"explain", PlanFormat::Explain},
-                                      {"json", PlanFormat::Json}, {"env", PlanFormat::Env},
-                                      {"csv", PlanFormat::Csv},   {"xml", PlanFormat::Xml},
-                                      {"run", PlanFormat::Run}};
+    const Choices<PlanFormat> formats{
+        {"text", PlanFormat::Text},     {"explain", PlanFormat::Explain},
+        {"json", PlanFormat::PlanJson}, {"env", PlanFormat::Env},
+        {"csv", PlanFormat::Csv},       {"xml", PlanFormat::Xml},
+        {"run", PlanFormat::Run}};
     options.choose("-o,--output", &options_.format, formats,
                    "a table; sentences; plan.json; variables of NCCL for a shell; NCCL's example "
                    "tuner's file; NCCL's topology file; the run file with the plan's choices");
@@ -284,7 +285,7 @@ class Plan : public Command {
 }  // namespace
 
 std::unique_ptr<Command> plan_command(const Program& program) {
-  return std::make_unique<Plan>(program);
+  return std::make_unique<PlanCommand>(program);
 }
 
 }  // namespace regatta::orchestrator::cli

@@ -6,12 +6,11 @@
 #include "base/text.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/machines.h"
+#include "orchestrator/cli/output.h"
 #include "topology/sources/nvml_calls.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
-
-void print(const std::string& text) { std::cout << text << std::flush; }
 
 class Probe : public Command {
  public:

@@ -54,14 +54,14 @@ constexpr double kTestSeconds = 20;            // that `sbatch --test-only` may 
 constexpr double kSiteSeconds = 3;             // that a question about the site may take
 constexpr double kLookupSeconds = 60;          // for slurmctld to answer again
 constexpr double kSettledSeconds = 5;          // after which a job that it does not show is none
-constexpr auto kPause = std::chrono::milliseconds(500);
+constexpr auto kLookupPause = std::chrono::milliseconds(500);
 constexpr int kSignalCode = 128;
 constexpr int kTokenBytes = 8;
 
 void print_note(const std::string& text) { std::cerr << "regatta: " << text << "\n"; }
 
 // The script that sbatch will read, as far as it can be known.
-struct Source {
+struct ScriptSource {
   std::string name;                  // for findings
   std::string text;                  // empty: --wrap, or not readable
   std::optional<std::string> input;  // what stood on stdin, which is read only once
@@ -90,9 +90,9 @@ base::Path place_of(const std::string& script, const site::ProgramEnvironment& e
   return script;
 }
 
-Source read_source(const sbatch::SbatchCommand& asked,
-                   const site::ProgramEnvironment& environment) {
-  Source source;
+ScriptSource read_source(const sbatch::SbatchCommand& asked,
+                         const site::ProgramEnvironment& environment) {
+  ScriptSource source;
   if (sbatch::find_option(asked.options, "wrap") != nullptr) {
     source.name = "--wrap";
   } else if (!asked.script) {
@@ -449,7 +449,7 @@ class Submitter {
           return false;
         }
       }
-      std::this_thread::sleep_for(kPause);
+      std::this_thread::sleep_for(kLookupPause);
     }
     print_note(
         "Slurm does not answer; before you submit it again, look whether `squeue --me -o '%i %k'` "
@@ -484,7 +484,7 @@ class Submitter {
   base::Path directory_;  // where this was called
   std::optional<frozen::Frozen> frozen_;
   bool is_asked_ = false;  // sbatch
-  Source source_;
+  ScriptSource source_;
 };
 
 class Sbatch : public Command {

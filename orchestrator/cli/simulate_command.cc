@@ -20,7 +20,7 @@ namespace {
 using trainer::contract::LengthTable;
 using trainer::contract::RunConfig;
 
-enum class SimulateFormat { Table, Json };
+enum class SimulateFormat { Table, SimulationJson };
 enum class Gantt { None, Text, Svg };
 
 struct SimulateOptions {
@@ -69,7 +69,7 @@ void check_options(const SimulateOptions& options) {
   if (options.nodes.empty() || options.nodes.size() > kMostCounts) {
     misuse("--nodes takes 1 to " + std::to_string(kMostCounts) + " numbers of nodes");
   }
-  if (options.gantt != Gantt::None && options.format == SimulateFormat::Json) {
+  if (options.gantt != Gantt::None && options.format == SimulateFormat::SimulationJson) {
     misuse("--gantt draws a picture, which -o json does not have; leave one of them out");
   }
 }
@@ -201,8 +201,8 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
 int print_simulation(const SimulateOptions& options) {
   if (!options.study.empty()) {
     const simulate::MlperfStudy study = simulate::study_mlperf(simulate::mlperf_rows());
-    std::cout << (options.format == SimulateFormat::Json ? simulate::mlperf_json(study)
-                                                         : simulate::mlperf_text(study))
+    std::cout << (options.format == SimulateFormat::SimulationJson ? simulate::mlperf_json(study)
+                                                                   : simulate::mlperf_text(study))
               << std::flush;
     return 0;
   }
@@ -239,7 +239,7 @@ int print_simulation(const SimulateOptions& options) {
   report.notes = notes(options, file, lengths, report.runs);
   if (options.gantt == Gantt::Svg) {
     std::cout << topology::plan::gantt_svg(last.simulation.timeline);
-  } else if (options.format == SimulateFormat::Json) {
+  } else if (options.format == SimulateFormat::SimulationJson) {
     std::cout << simulate::simulation_json(report);
   } else {
     std::cout << simulate::simulation_text(report);
@@ -273,7 +273,7 @@ class Simulate : public Command {
     options.choose("--study", &options_.study, {{"mlperf", std::string("mlperf")}},
                    "mlperf: published results beside predictions");
     options.choose("-o,--output", &options_.format,
-                   {{"table", SimulateFormat::Table}, {"json", SimulateFormat::Json}},
+                   {{"table", SimulateFormat::Table}, {"json", SimulateFormat::SimulationJson}},
                    "for people or for programs");
   }
   int run() override { return print_simulation(options_); }

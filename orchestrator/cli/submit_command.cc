@@ -21,6 +21,7 @@ namespace regatta::orchestrator::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Timer = std::chrono::steady_clock;
 
 constexpr auto kAnswerPause = std::chrono::milliseconds(200);
 // Slurm refuses most of what it refuses at once.
@@ -28,7 +29,6 @@ constexpr double kAnswerSeconds = 5;
 
 // Waits until Slurm has taken the run, or has said that it does not; says what came of it.
 int report_answer(const Client& client, const std::string& id) {
-  using Timer = std::chrono::steady_clock;
   const auto deadline = Timer::now() + std::chrono::duration<double>(kAnswerSeconds);
   const std::string path = "/runs/" + path_part(id);
   for (;;) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/machines.h"
+#include "orchestrator/cli/output.h"
 #include "orchestrator/cli/topology_text.h"
 #include "topology/fabric/fabric_shape.h"
 #include "topology/sources/nccl_xml.h"
@@ -16,9 +17,7 @@ namespace {
 using topology::graph::Graph;
 using topology::graph::Kind;
 
-void print(const std::string& text) { std::cout << text << std::flush; }
-
-enum class TopoFormat { Text, Json, NcclXml, Slurm, SlurmBlock, SlurmYaml };
+enum class TopoFormat { Text, GraphJson, NcclXml, Slurm, SlurmBlock, SlurmYaml };
 struct TopoOptions {
   std::vector<std::string> files;  // any that topology/sources/read_any.h knows; none: this machine
   std::vector<std::string> srun;   // options of srun: probes an allocation's nodes, one step
@@ -34,7 +33,7 @@ int show_topology(const TopoOptions& options, const site::ProgramEnvironment& en
     case TopoFormat::Text:
       print(topology_text(graph));
       break;
-    case TopoFormat::Json:
+    case TopoFormat::GraphJson:
       print(topology::graph::to_json(graph));
       break;
     case TopoFormat::NcclXml: {
@@ -78,7 +77,7 @@ class Topo : public Command {
     add_srun(options, &options_.srun);
     add_nvml_library(options, &options_.nvml_library);
     const Choices<TopoFormat> formats{{"text", TopoFormat::Text},
-                                      {"json", TopoFormat::Json},
+                                      {"json", TopoFormat::GraphJson},
                                       {"nccl-xml", TopoFormat::NcclXml},
                                       {"slurm", TopoFormat::Slurm},
                                       {"slurm-block", TopoFormat::SlurmBlock},

@@ -29,7 +29,7 @@ std::string news_of(const Json& webhook) {
   return news;
 }
 
-std::string table_of(const Json& webhooks) {
+std::string webhooks_table(const Json& webhooks) {
   std::vector<std::vector<std::string>> rows = {
       {"NAME", "URL", "STATE", "WAITING", "DELIVERED", "FAILURES", "ERROR"}};
   for (const Json& webhook : webhooks) {
@@ -66,7 +66,7 @@ class WebhooksCommand : public Command {
     if (answer.at("webhooks").empty()) {
       std::cout << "no webhooks; 'regatta serve --webhook URL' has one\n";
     } else {
-      std::cout << table_of(answer.at("webhooks"));
+      std::cout << webhooks_table(answer.at("webhooks"));
     }
     return 0;
   }

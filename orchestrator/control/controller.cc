@@ -19,7 +19,6 @@ namespace regatta::orchestrator::control {
 namespace {
 
 constexpr const char* kBelongs = "belongs to ";
-constexpr double kChangeSeconds = 5;            // that a change of a run waits for another of it
 constexpr double kShortestPauseSeconds = 0.01;  // between two rounds, whoever wakes the thread
 constexpr double kLongestPauseSeconds = 1;
 constexpr double kRoundSeconds = 0.05;  // after which the loop looks for news again
@@ -28,8 +27,6 @@ constexpr double kRoundSeconds = 0.05;  // after which the loop looks for news a
 constexpr double kSecondsForEachOpenRun = 0.001;
 constexpr double kWaitingPauses = 4;
 constexpr std::size_t kMostReadings = 64;  // under way at once
-constexpr double kAdoptionSeconds = 3;     // that a submission waits for it
-constexpr double kLookAgainSeconds = 0.01;
 constexpr double kBlockageSeconds =
     5;  // between two notes of how far a run is that another waits for
 constexpr double kUnsettledSeconds = 1;  // between two looks for runs that are not written down

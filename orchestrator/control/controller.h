@@ -191,6 +191,8 @@ class Controller {
   void refuse_unreadable(const std::string& run_name);
   void wait_for_first_visit(const std::string& name);
   void do_beside(const base::Path& directory, double seconds, const std::function<void()>& work);
+  static constexpr double kListSeconds = 5;          // for a run's checkpoints to be listed
+  static constexpr double kLookAgainSeconds = 0.01;  // between two looks at what is waited for
   // What a new run's directory is made of, beside run.json and submission.json.
   struct DirectoryContents {
     std::map<std::string, std::string> beside{};
@@ -328,11 +330,12 @@ class Controller {
   double next_unsettled_ = 0;
 
   // Adoption at the start.
-  bool listed_ = false;                    // the directory is being read
-  bool names_taken_ = false;               // or was
-  std::deque<std::string> unread_;         // names
-  std::map<std::string, double> reading_;  // names, and since when
-  std::set<runs::RunNumber> adopted_;      // whose journals are being read for the first time
+  static constexpr double kAdoptionSeconds = 3;  // that a submission waits for it
+  bool listed_ = false;                          // the directory is being read
+  bool names_taken_ = false;                     // or was
+  std::deque<std::string> unread_;               // names
+  std::map<std::string, double> reading_;        // names, and since when
+  std::set<runs::RunNumber> adopted_;            // whose journals are being read for the first time
   std::atomic<bool> adopted_all_ = false;
   std::atomic<std::int64_t> found_ = 0, read_ = 0;
   // Looks for runs that somebody starts by hand.
@@ -349,9 +352,10 @@ class Controller {
   std::map<std::string, double> forgotten_;  // ids, and since when
   std::vector<std::string> leftovers_;       // names of directories that are still to be removed
 
-  files::NameLocks changing_;         // runs, and keys of submissions
-  std::mutex wake_mutex_;             // guards the next four
-  std::set<std::string> unreadable_;  // of unadopted_, where only their disk is to blame
+  static constexpr double kChangeSeconds = 5;  // that a change of a run waits for another of it
+  files::NameLocks changing_;                  // runs, and keys of submissions
+  std::mutex wake_mutex_;                      // guards the next four
+  std::set<std::string> unreadable_;           // of unadopted_, where only their disk is to blame
   std::vector<runs::RunNumber> told_;
   std::vector<std::string> told_forgotten_;
   bool woken_ = false;

@@ -19,8 +19,8 @@
 namespace regatta::orchestrator::control {
 namespace {
 
-constexpr double kLookSeconds = 10;                 // between two looks at the runs directory
-constexpr double kForgottenSeconds = 30 * 86400.0;  // after which an old run is not started again
+constexpr double kLookForNewSeconds = 10;        // between two looks at the runs directory
+constexpr double kOldRunSeconds = 30 * 86400.0;  // after which an old run is not started again
 constexpr int kTokenBytes = 8;
 constexpr int kLooksForOld = 6;  // every how many also at runs that are over
 constexpr std::uint64_t kMostRecordBytes = std::uint64_t{1} << 20U;
@@ -350,7 +350,7 @@ runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& f
 void Controller::look_for_new() {
   const double now = clock_.monotonic_seconds();
   if (!adopted_all_ || looking_ || now < next_look_ || !to_look_at_.empty()) return;
-  next_look_ = now + kLookSeconds;
+  next_look_ = now + kLookForNewSeconds;
   looking_ = true;
   const base::Path runs = options_.runs_directory;
   const bool begun = side_.begin<std::vector<std::string>>(
@@ -379,9 +379,9 @@ void Controller::take_look(const files::Outcome<std::vector<std::string>>& names
       continue;
     }
     const std::optional<runs::Run> run = store_.run(name);
-    if (run && (run->wanted != runs::Wanted::Observe ||
-                clock_.utc_seconds() - run->ended_utc.value_or(clock_.utc_seconds()) >
-                    kForgottenSeconds)) {
+    if (run &&
+        (run->wanted != runs::Wanted::Observe ||
+         clock_.utc_seconds() - run->ended_utc.value_or(clock_.utc_seconds()) > kOldRunSeconds)) {
       known_.insert(name);
     } else if (!run || (runs::is_over(run->state) && at_old_ones)) {
       to_look_at_.push_back(name);

@@ -12,6 +12,7 @@
 #include "checkpoint/store.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/control/request_key.h"
+#include "orchestrator/control/run_lookup.h"
 #include "orchestrator/plan/run_changes.h"
 #include "orchestrator/runs/run_records.h"
 #include "orchestrator/store/series.h"
@@ -21,13 +22,6 @@
 
 namespace regatta::orchestrator::control {
 namespace {
-
-constexpr double kChangeSeconds = 5;  // that a change of a run waits for another of it
-constexpr double kLookSeconds = 5;    // for its checkpoints to be listed
-
-[[noreturn]] void refuse(const runs::Run& run, const std::string& why) {
-  throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
-}
 
 std::string command(const char* verb, const runs::Run& run) {
   return "`" + base::shown_command(verb, run.id) + "`";
@@ -146,7 +140,7 @@ void Controller::refuse_extension(const runs::Run& run, const runs::Run& changed
     refuse(run, "is under way; " + command("regatta change", run) + " changes its steps or target");
   }
   const auto newest = std::make_shared<std::int64_t>(-1);  // with a work that may come later
-  do_beside(run.directory, kLookSeconds, [newest, files = &files_, directory = run.directory] {
+  do_beside(run.directory, kListSeconds, [newest, files = &files_, directory = run.directory] {
     *newest = newest_checkpoint(*files, directory);
   });
   if (*newest < 0) {

@@ -20,7 +20,6 @@
 namespace regatta::orchestrator::control {
 namespace {
 
-constexpr double kLookSeconds = 5;   // for the checkpoints to be listed
 constexpr double kCopySeconds = 60;  // for one to be copied
 constexpr const char* kReader = "fork";
 constexpr const char* kPlanFiles[] = {"plan.json", "plan.tuner"};
@@ -95,7 +94,7 @@ Controller::Accepted Controller::fork(const std::string& name, const ForkRequest
     if (const auto before = submitted_before(*idempotency_key, digest)) return {*before, false};
   }
   const auto origin = std::make_shared<checkpoint::Entry>();  // with a work that may come later
-  do_beside(parent.directory, kLookSeconds,
+  do_beside(parent.directory, kListSeconds,
             [origin, files = &files_, directory = parent.directory, id = parent.id,
              asked = request.checkpoint] { *origin = choose(*files, directory, id, asked); });
   if (file.config.steps <= origin->step) {

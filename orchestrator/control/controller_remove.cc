@@ -7,6 +7,7 @@
 #include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/control/controller.h"
+#include "orchestrator/control/run_lookup.h"
 #include "orchestrator/runs/run_records.h"
 #include "trainer/contract/retention_policy.h"
 #include "trainer/contract/run_config.h"
@@ -14,17 +15,12 @@
 namespace regatta::orchestrator::control {
 namespace {
 
-constexpr double kChangeSeconds = 5;    // that it waits for another change of the run
 constexpr double kLookSeconds = 5;      // for a directory to be looked at
 constexpr double kMoveSeconds = 2;      // to be renamed
 constexpr double kRemoveSeconds = 5;    // for its files to be gone; they go on being removed
 constexpr double kArchiveSeconds = 60;  // with a checkpoint that is read
 constexpr std::uint64_t kMostRead = 256'000'000;  // bytes of it
 constexpr double kForgottenSeconds = 60;  // for which what was read of a removed run may come late
-
-[[noreturn]] void refuse(const runs::Run& run, const std::string& why) {
-  throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
-}
 
 void refuse_checkpoints(const runs::Run& run, const RunDirectoryLook& look,
                         const RemoveOptions& options) {

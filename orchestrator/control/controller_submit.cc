@@ -19,8 +19,6 @@ namespace {
 
 constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
 constexpr int kMostIdTries = 100;
-constexpr double kAdoptionSeconds = 3;  // that a submission waits for it
-constexpr double kLookAgainSeconds = 0.01;
 
 }  // namespace
 

@@ -9,8 +9,8 @@
 namespace regatta::orchestrator::control {
 namespace {
 
-constexpr double kLookAgainSeconds = 60;  // at the nodes that a waiting job avoids
-constexpr double kDeadSeconds = 5;        // between two looks for dead nodes
+constexpr double kAvoidedAgainSeconds = 60;  // at the nodes that a waiting job avoids
+constexpr double kDeadSeconds = 5;           // between two looks for dead nodes
 
 trainer::contract::SlurmResources resources_of(const runs::Run& run) {
   return trainer::contract::slurm_resources_of(
@@ -137,7 +137,7 @@ void NodeAvoidance::tell_waiting_job(const runs::Run& run, const std::string& ha
     if (usable) nodes = suspects_among(usable, wanted.min_nodes);
   }
   avoidance->judgements = judgements_;
-  avoidance->look_again = now + kLookAgainSeconds;
+  avoidance->look_again = now + kAvoidedAgainSeconds;
   if (nodes == avoidance->avoided) return;
   may_tell_ = false;
   std::set<std::string> all(wanted.exclude.begin(), wanted.exclude.end());

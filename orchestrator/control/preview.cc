@@ -10,8 +10,8 @@
 namespace regatta::orchestrator::control {
 namespace {
 
-constexpr double kLookSeconds = 3;  // at the dataset
-constexpr double kStateBytes = 12;  // a parameter: weight and two moments, float32
+constexpr double kDatasetSeconds = 3;  // for it to be looked at
+constexpr double kStateBytes = 12;     // a parameter: weight and two moments, float32
 constexpr const char* kHidden = "(hidden)";
 
 PreviewCheck check_nodes(runs::Scheduler& scheduler, const trainer::contract::RunConfig& config) {
@@ -69,7 +69,7 @@ Preview Controller::preview(const std::string& body, const std::vector<std::stri
   const auto vocabulary = std::make_shared<int>(0);
   PreviewCheck data{"dataset", true, ""};
   try {
-    do_beside(dataset, kLookSeconds, [files = &files_, dataset, vocabulary] {
+    do_beside(dataset, kDatasetSeconds, [files = &files_, dataset, vocabulary] {
       *vocabulary = plan::vocabulary_of(*files, dataset);
     });
     data.good = *vocabulary > 0;

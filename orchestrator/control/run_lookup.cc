@@ -54,4 +54,8 @@ runs::Run find_run(store::StoreReads& store, const std::string& name) {
                                                           : "; 'regatta ls' lists the runs"));
 }
 
+void refuse(const runs::Run& run, const std::string& why) {
+  throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
+}
+
 }  // namespace regatta::orchestrator::control

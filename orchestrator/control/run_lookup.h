@@ -12,4 +12,7 @@ namespace regatta::orchestrator::control {
 // suggestion.
 [[nodiscard]] runs::Run find_run(store::StoreReads& store, const std::string& name);
 
+// Code::Conflict: "run ID " and why its state does not allow what is asked for.
+[[noreturn]] void refuse(const runs::Run& run, const std::string& why);
+
 }  // namespace regatta::orchestrator::control

@@ -21,7 +21,7 @@ namespace {
 using base::Code;
 using base::Error;
 
-constexpr std::chrono::milliseconds kLook(250);  // how often the budget is asked
+constexpr std::chrono::milliseconds kBudgetLook(250);  // how often the budget is asked
 // A job may have been submitted by a controller whose clock differed, or long before this one.
 constexpr double kClockDifference = 300;
 constexpr double kOldNodes = 600;       // what was known of nodes before that says nothing of now
@@ -279,7 +279,7 @@ void SlurmScheduler::collect(const std::stop_token& stop) {
       const double now = clock_.monotonic_seconds();
       kind = next_question(now);
       if (!kind) {
-        changed_.wait_for(lock, stop, kLook, [] { return false; });
+        changed_.wait_for(lock, stop, kBudgetLook, [] { return false; });
         continue;
       }
       budget_.started(*kind, now);

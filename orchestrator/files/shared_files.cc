@@ -39,68 +39,6 @@ steady::duration duration_of(double seconds) {
   return std::chrono::duration_cast<steady::duration>(std::chrono::duration<double>(seconds));
 }
 
-// Devices by the list of mounts, read anew now and then.
-class Mounts {
- public:
-  DeviceId device_of(const base::Path& directory) {
-    const std::scoped_lock lock(mutex_);
-    if (!table_ || seconds_since(read_) > kMountsSeconds) {
-      read_ = steady::now();
-      try {
-        table_.emplace(base::posix_file_system().read("/proc/self/mountinfo", kMostMountBytes));
-      } catch (const Error&) {  // all is one device then
-        table_.emplace("");
-      }
-    }
-    return table_->device_of(directory);
-  }
-
- private:
-  std::mutex mutex_;
-  std::optional<MountTable> table_;
-  steady::time_point read_;
-};
-
-// Where a directory was found: the way to it may lead through links, which the list of mounts does
-// not show.
-struct Learned {
-  DeviceId listed = 0;   // as long as the list says this,
-  DeviceId found = 0;    // it is this
-  bool by_link = false;  // the directory itself is a link
-};
-
-struct Job {
-  std::string directory;
-  DeviceId device = 0;
-  bool started = false;  // by start(), and so nobody waits for it
-  std::function<void()> work;
-  steady::time_point asked = steady::now();
-  std::optional<steady::time_point> began;
-  bool stuck = false;
-  bool answered = false;
-  std::exception_ptr error;
-};
-using JobPointer = std::shared_ptr<Job>;
-
-struct Device {
-  std::deque<JobPointer> calls, starts;  // waiting; begun in turn
-  bool start_is_next = false;
-  std::size_t running = 0;  // the stuck ones, too
-  std::vector<JobPointer> stuck;
-  JobPointer probe;
-  steady::time_point next_probe;
-  steady::time_point newest_answered;  // when it began
-  bool told = false;                   // that the breaker is open
-
-  // Those that are stuck though nothing that began after them was answered.
-  [[nodiscard]] std::size_t telling() const {
-    return static_cast<std::size_t>(
-        std::count_if(stuck.begin(), stuck.end(),
-                      [this](const JobPointer& job) { return *job->began > newest_answered; }));
-  }
-  [[nodiscard]] bool open() const { return telling() >= kOpensAt; }
-};
-
 }  // namespace
 
 class SharedFiles::State : public std::enable_shared_from_this<SharedFiles::State> {
@@ -124,6 +62,68 @@ class SharedFiles::State : public std::enable_shared_from_this<SharedFiles::Stat
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+
+  // Devices by the list of mounts, read anew now and then.
+  class Mounts {
+   public:
+    DeviceId device_of(const base::Path& directory) {
+      const std::scoped_lock lock(mutex_);
+      if (!table_ || seconds_since(read_) > kMountsSeconds) {
+        read_ = steady::now();
+        try {
+          table_.emplace(base::posix_file_system().read("/proc/self/mountinfo", kMostMountBytes));
+        } catch (const Error&) {  // all is one device then
+          table_.emplace("");
+        }
+      }
+      return table_->device_of(directory);
+    }
+
+   private:
+    std::mutex mutex_;
+    std::optional<MountTable> table_;
+    steady::time_point read_;
+  };
+
+  // Where a directory was found: the way to it may lead through links, which the list of mounts
+  // does not show.
+  struct Learned {
+    DeviceId listed = 0;   // as long as the list says this,
+    DeviceId found = 0;    // it is this
+    bool by_link = false;  // the directory itself is a link
+  };
+
+  struct Job {
+    std::string directory;
+    DeviceId device = 0;
+    bool started = false;  // by start(), and so nobody waits for it
+    std::function<void()> work;
+    steady::time_point asked = steady::now();
+    std::optional<steady::time_point> began;
+    bool stuck = false;
+    bool answered = false;
+    std::exception_ptr error;
+  };
+  using JobPointer = std::shared_ptr<Job>;
+
+  struct Device {
+    std::deque<JobPointer> calls, starts;  // waiting; begun in turn
+    bool start_is_next = false;
+    std::size_t running = 0;  // the stuck ones, too
+    std::vector<JobPointer> stuck;
+    JobPointer probe;
+    steady::time_point next_probe;
+    steady::time_point newest_answered;  // when it began
+    bool told = false;                   // that the breaker is open
+
+    // Those that are stuck though nothing that began after them was answered.
+    [[nodiscard]] std::size_t telling() const {
+      return static_cast<std::size_t>(
+          std::count_if(stuck.begin(), stuck.end(),
+                        [this](const JobPointer& job) { return *job->began > newest_answered; }));
+    }
+    [[nodiscard]] bool open() const { return telling() >= kOpensAt; }
+  };
 
   DeviceId device_of(const base::Path& directory);
   JobPointer make_job(const base::Path& directory, std::function<void()> work);
@@ -176,7 +176,8 @@ DeviceId SharedFiles::State::device_of(const base::Path& directory) {
   return found != learned_.end() && found->second.listed == listed ? found->second.found : listed;
 }
 
-JobPointer SharedFiles::State::make_job(const base::Path& directory, std::function<void()> work) {
+SharedFiles::State::JobPointer SharedFiles::State::make_job(const base::Path& directory,
+                                                            std::function<void()> work) {
   auto job = std::make_shared<Job>();
   job->directory = directory.string();
   job->device = device_of(directory);
@@ -221,7 +222,7 @@ void SharedFiles::State::forget(const JobPointer& job) {
   if (found->second.empty()) under_way_.erase(found);
 }
 
-JobPointer SharedFiles::State::take(std::deque<JobPointer>& queue) {
+SharedFiles::State::JobPointer SharedFiles::State::take(std::deque<JobPointer>& queue) {
   const auto found = std::find_if(queue.begin(), queue.end(),
                                   [this](const JobPointer& job) { return !has_stuck(*job); });
   if (found == queue.end()) return nullptr;
@@ -232,7 +233,7 @@ JobPointer SharedFiles::State::take(std::deque<JobPointer>& queue) {
 }
 
 // The devices in turn, so that one with a long queue does not keep the others waiting.
-JobPointer SharedFiles::State::next() {
+SharedFiles::State::JobPointer SharedFiles::State::next() {
   auto at = devices_.upper_bound(served_);
   for (std::size_t i = 0; i < devices_.size(); ++i, ++at) {
     if (at == devices_.end()) at = devices_.begin();

@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kGitSeconds = 60;                             // of one call
-constexpr std::size_t kMostListBytes = std::size_t{1} << 30U;  // of a list of names
-constexpr int kNoProgram = 127;                                // env's code
-constexpr int kMostDepth = 16;                                 // of submodules in submodules
-constexpr std::string_view kSubmodule = "160000";              // git's mode of one
+constexpr double kGitSeconds = 60;                              // of one call
+constexpr std::size_t kMostNamesBytes = std::size_t{1} << 30U;  // of a list of names
+constexpr int kNoProgram = 127;                                 // env's code
+constexpr int kMostDepth = 16;                                  // of submodules in submodules
+constexpr std::string_view kSubmodule = "160000";               // git's mode of one
 
 [[noreturn]] void too_many(const base::Path& directory, std::size_t most) {
   throw base::Error(base::Code::User,
@@ -48,7 +48,7 @@ base::Output git_output(const base::Path& directory, const std::vector<std::stri
   }
   command.arguments.push_back(directory.string());
   command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
-  command.most_text = kMostListBytes;
+  command.most_text = kMostNamesBytes;
   try {
     return base::run(command, kGitSeconds);
   } catch (const base::Error& error) {

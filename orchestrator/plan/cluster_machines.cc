@@ -18,8 +18,6 @@ namespace {
 using topology::graph::Kind;
 using topology::nccl::Collective;
 
-constexpr double kTera = 1e12;
-
 // NVIDIA's data sheets of each product (dense figures, without sparsity) and its architecture white
 // papers (multiprocessors). Words are those of topology/graph/figures.h.
 constexpr DeviceFigures kDevices[] = {

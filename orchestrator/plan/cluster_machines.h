@@ -15,6 +15,8 @@
 
 namespace regatta::orchestrator::plan {
 
+inline constexpr double kTera = 1e12;  // of FLOP/s and bytes/s, as data sheets have them
+
 struct DeviceFigures {
   const char* words;                 // of topology/graph/figures.h
   double float32_flops, half_flops;  // per second: plain float32, and dense 16-bit products

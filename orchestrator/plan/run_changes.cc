@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -22,12 +24,31 @@ const std::string kTimeLimit = kSlurm + "time_limit";
 
 [[noreturn]] void refuse(const std::string& why) { throw base::Error(base::Code::User, why); }
 
+// A key that stands twice would count as it stands last.
+void refuse_repeated_keys(const std::string& changes) {
+  std::vector<std::set<std::string>> open;
+  std::string repeated;
+  const auto look = [&](int, Json::parse_event_t event, Json& key) {
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end) open.pop_back();
+    if (event == Json::parse_event_t::key && !open.back().insert(key.get<std::string>()).second) {
+      repeated = key.get<std::string>();
+    }
+    return true;
+  };
+  const Json parsed = Json::parse(changes, look, false);
+  if (!parsed.is_discarded() && !repeated.empty()) {
+    refuse(base::printable(repeated) + " stands twice in the changes; give it once");
+  }
+}
+
 Json parse_changes(const std::string& changes) {
   Json asked = base::json_depth_at_most(changes, kDepth) ? base::parse_json<Json>(changes)
                                                          : Json(Json::value_t::discarded);
   if (!asked.is_object()) {
     refuse("changes are not a JSON object; send the keys of the run file that are to change");
   }
+  refuse_repeated_keys(changes);
   if (!asked.contains("target")) return asked;
   Json& target = asked["target"];
   if (target.is_number()) target = Json{{"value", target}};
@@ -62,14 +83,33 @@ void refuse_nulls(const std::string& changes) {
   }
 }
 
+// A run file may be YAML, where "200" is a number; JSON says which of the two it is.
+// Slurm's own have both forms: 90 and "1:30:00".
+void refuse_texts_of_numbers(const Json& asked, const Json& after, const std::string& above) {
+  for (const auto& [key, value] : asked.items()) {
+    const auto found = after.find(key);
+    if (found == after.end()) continue;
+    const std::string path = above + key;
+    if (value.is_object() && found->is_object()) {
+      refuse_texts_of_numbers(value, *found, path + ".");
+    } else if (value.is_string() && !found->is_string() && path.rfind(kSlurm, 0) != 0) {
+      refuse(base::printable(path) + " is a text; give it as " + base::json_text(*found) +
+             ", without quotes");
+    }
+  }
+}
+
 struct Merged {
   RunConfig before, after;
 };
 Merged merge(const std::string& config, const Json& asked, const char* source) {
   Json json = base::parse_json<Json>(config);
   json.merge_patch(asked);
-  return {trainer::contract::parse_run_config(config, "run.json"),
-          trainer::contract::parse_run_config(base::json_text(json), source)};
+  Merged merged{trainer::contract::parse_run_config(config, "run.json"),
+                trainer::contract::parse_run_config(base::json_text(json), source)};
+  const std::string after = trainer::contract::to_json(merged.after);
+  refuse_texts_of_numbers(asked, base::parse_json<Json>(after), "");
+  return merged;
 }
 
 }  // namespace

@@ -60,10 +60,11 @@ std::string submitted_body(const SubmittedRun& run) {
 }
 
 std::string with_slurm_changes(const std::string& config, const std::string& changes) {
-  constexpr int kDepth = 8;
+  constexpr int kSlurmDepth = 8;
   if (changes.empty()) return config;
-  const Json asked = base::json_depth_at_most(changes, kDepth) ? base::parse_json<Json>(changes)
-                                                               : Json(Json::value_t::discarded);
+  const Json asked = base::json_depth_at_most(changes, kSlurmDepth)
+                         ? base::parse_json<Json>(changes)
+                         : Json(Json::value_t::discarded);
   if (!asked.is_object() || asked.size() > 1 ||
       (!asked.empty() && !(asked.contains("slurm") && asked["slurm"].is_object()))) {
     throw base::Error(base::Code::User,

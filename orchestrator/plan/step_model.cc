@@ -16,8 +16,6 @@ namespace {
 using trainer::contract::Precision;
 using trainer::contract::RunConfig;
 
-constexpr double kTera = 1e12;
-
 PeakShare share_of(const RunConfig& config, const DeviceFigures* device,
                    const GivenFigures& given) {
   if (given.efficiency) {

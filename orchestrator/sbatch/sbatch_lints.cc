@@ -15,7 +15,6 @@ namespace {
 using View = std::string_view;
 
 constexpr double kLongestMistake = 600;  // seconds: above, "12:30" may well be minutes
-constexpr int kMinute = 60;
 constexpr std::size_t kScriptBytes = std::size_t{4} << 20U;  // slurmctld's max_script_size
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

@@ -16,7 +16,6 @@ namespace {
 
 using View = std::string_view;
 
-constexpr double kMinute = 60;
 constexpr double kMargin = kMinute;  // between submission and start
 constexpr int kMinutesOfHour = 60;
 constexpr int kMinutesOfDay = 24 * 60;

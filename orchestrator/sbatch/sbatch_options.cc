@@ -179,10 +179,10 @@ const SbatchOption* find_short(char letter) {
 
 bool is_option(View word) { return word.size() > 1 && word.front() == '-'; }
 
-class Reader {
+class CommandReader {
  public:
-  Reader(const std::vector<std::string>& words,
-         const std::function<bool(const std::string&)>& is_script)
+  CommandReader(const std::vector<std::string>& words,
+                const std::function<bool(const std::string&)>& is_script)
       : words_(words), is_script_(is_script) {}
 
   SbatchCommand read() {
@@ -274,7 +274,7 @@ std::span<const SbatchOption> sbatch_options() { return kOptions; }
 
 SbatchCommand parse_sbatch_command(const std::vector<std::string>& arguments,
                                    const std::function<bool(const std::string&)>& is_script) {
-  return Reader(arguments, is_script).read();
+  return CommandReader(arguments, is_script).read();
 }
 
 std::vector<GivenOption> options_that_count(std::vector<GivenOption> script,

@@ -12,6 +12,8 @@
 
 namespace regatta::orchestrator::sbatch {
 
+inline constexpr int kMinute = 60;  // seconds
+
 enum class Argument { None, Required, Optional };  // Optional: only as --name=value
 
 struct SbatchOption {

@@ -30,7 +30,7 @@ std::string shown(View text) {
 std::string in_quotes(View text) { return "`" + shown(text) + "`"; }
 
 // The words behind #SBATCH.
-std::vector<std::string> words_of(View text) {
+std::vector<std::string> directive_words(View text) {
   std::vector<std::string> words;
   std::string word;
   bool inside = false;
@@ -90,7 +90,7 @@ bool runs_trainer(View text) {
   return text.find(" run", trainer) != View::npos;
 }
 
-class Reader {
+class ScriptReader {
  public:
   SbatchScript read(View text) {
     std::string command;  // with the lines that a backslash joins
@@ -141,7 +141,7 @@ class Reader {
   }
 
   void directive(View text) {
-    const std::vector<std::string> words = words_of(text);
+    const std::vector<std::string> words = directive_words(text);
     if (!words.empty() && (words[0] == "hetjob" || words[0] == "packjob")) {
       out_.heterogeneous = true;
       return;
@@ -203,7 +203,7 @@ std::pair<View, std::string> folder_trouble(const base::Path& path, bool pattern
 
 }  // namespace
 
-SbatchScript read_sbatch_script(View text) { return Reader().read(text); }
+SbatchScript read_sbatch_script(View text) { return ScriptReader().read(text); }
 
 std::vector<SbatchFinding> sbatch_folder_findings(const std::vector<GivenOption>& options,
                                                   const base::Path& directory) {

@@ -29,7 +29,6 @@ constexpr View kLookAtNodes =
     "Regatta tries other nodes; ask the cluster's operators to look at those that failed "
     "(`regatta nodes`)";
 
-bool has(View text, View part) { return text.find(part) != View::npos; }
 bool begins(View text, View part) { return text.substr(0, part.size()) == part; }
 
 // The word behind `mark`, without a colon or a full stop at its end.

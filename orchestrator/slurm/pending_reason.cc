@@ -193,8 +193,6 @@ bool take(View& text, View prefix) {
   return true;
 }
 
-bool has(View text, View part) { return text.find(part) != View::npos; }
-
 // What a limit counts; the first that the name holds. Minutes come before what they are minutes of.
 std::string counted(View name) {
   struct Unit {

@@ -38,6 +38,11 @@ struct PendingReason {
 // shows only one reason even when several hold. The texts are printable.
 [[nodiscard]] PendingReason explain_reason(std::string_view reason);
 
+// By which Slurm's sentences are recognised.
+[[nodiscard]] inline bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
 [[nodiscard]] std::string_view to_string(ReasonFamily family);
 // "by itself", "perhaps", "never".
 [[nodiscard]] std::string_view to_string(Clears clears);

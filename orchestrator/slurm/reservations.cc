@@ -7,8 +7,11 @@
 #include "orchestrator/slurm/slurm_values.h"
 
 namespace regatta::orchestrator::slurm {
+namespace {
 
 using View = std::string_view;
+
+}  // namespace
 
 std::vector<Reservation> parse_reservations(View text) {
   std::vector<Reservation> all;

@@ -139,7 +139,8 @@ class StatementCache {
 class Database {
  public:
   enum class Access { ReadWrite, ReadOnly };
-  static constexpr int kBusyMilliseconds = 5000;  // that a statement waits for another connection
+  static constexpr int kBusyMilliseconds = 5000;    // that a statement waits for another connection
+  static constexpr int kReadersMilliseconds = 200;  // that a fold of the log waits for one
 
   // ReadWrite creates the file when absent (its folder is 0700). vfs: the name of the SQLite VFS
   // that has the file; empty: the operating system's. Every error is a base::Error; a full disk

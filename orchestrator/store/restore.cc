@@ -36,7 +36,6 @@ constexpr const char* kBefore = ".before-";
 constexpr const char* kBeside[] = {"-wal", "-journal", "-shm"};
 // A database, and of what is beside it that which is not made again.
 constexpr const char* kKept[] = {"", "-wal", "-journal"};
-constexpr int kReadersMilliseconds = 200;  // that a fold of the log waits for a backup
 
 base::Path with(const base::Path& path, const std::string& suffix) {
   return path.string() + suffix;
@@ -171,6 +170,25 @@ void begin_anew(Database& database, const runs::Run& run) {
   }
 }
 
+// What is read anew comes after every row that somebody has asked for the rows after, as events do
+// (EventLog): the newest row that is left gets the microseconds since 1970 as its number.
+void raise_cursors(Database& database) {
+  std::int64_t newest = 0;
+  for (const char* table : kTablesWithCursor) {
+    Statement ask = database.prepare(std::string("SELECT max(cursor) FROM ") + table);
+    if (ask.step()) newest = std::max(newest, ask.integer(0));
+  }
+  constexpr double kMicroseconds = 1e6;
+  const auto now = static_cast<std::int64_t>(base::system_clock().utc_seconds() * kMicroseconds);
+  if (newest == 0 || newest >= now) return;
+  for (const char* table : kTablesWithCursor) {
+    database.prepare(std::string("UPDATE ") + table + " SET cursor = ?2 WHERE cursor = ?1")
+        .bind(newest, now)
+        .run();
+  }
+  database.prepare("UPDATE step_blocks SET cursor = ?2 WHERE cursor = ?1").bind(newest, now).run();
+}
+
 // Leaves what the run directories cannot know better.
 void drop_what_goes_on(Database& database, base::FileSystem& files, const base::Path& runs,
                        Restored* restored) {
@@ -203,6 +221,7 @@ void drop_what_goes_on(Database& database, base::FileSystem& files, const base::
                                                 "; name the right one with --runs");
   }
   restored->runs = static_cast<std::int64_t>(all_runs.size()) - restored->dropped;
+  raise_cursors(database);
   transaction.commit();
 }
 
@@ -224,7 +243,7 @@ base::Path name_to_keep(base::FileSystem& disk, const base::Path& store) {
 void fold_log(const base::Path& store) {
   try {
     Database database(store, Database::Access::ReadWrite);
-    database.execute("PRAGMA busy_timeout = " + std::to_string(kReadersMilliseconds));
+    database.execute("PRAGMA busy_timeout = " + std::to_string(Database::kReadersMilliseconds));
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
   } catch (const base::Error&) {
   }

@@ -6,6 +6,7 @@
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
+#include "orchestrator/store/run_columns.h"
 #include "orchestrator/store/store_reads.h"
 
 namespace regatta::orchestrator::store {
@@ -13,8 +14,6 @@ namespace {
 
 // The configuration is the largest part of a row.
 const std::string kRowColumns = selection(columns_of<runs::Run>(), "runs", "config");
-const std::string kLaunchColumns = selection(columns_of<runs::Launch>(), "launches");
-const std::string kAttemptColumns = selection(columns_of<runs::Attempt>(), "attempts");
 
 std::string key_column(RunSort sort) {
   switch (sort) {

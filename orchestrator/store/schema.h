@@ -407,6 +407,8 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kStepBlockTables, kNodeStandings,
                                      kWebhookPlaces,   kChangeTable,
                                      kLearningRate};
+// Their rows are numbered across all of them.
+constexpr const char* kTablesWithCursor[] = {"steps", "evaluations", "checkpoints", "warnings"};
 constexpr int kStepBlocksVersion = 15;
 constexpr int kLabelTablesVersion = 12;
 constexpr int kSchemaVersion = static_cast<int>(std::size(kVersions));

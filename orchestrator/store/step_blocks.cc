@@ -11,7 +11,6 @@
 namespace regatta::orchestrator::store {
 namespace {
 
-constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kFigures = 5;  // of a series
 
 double rate_of(double count, double seconds) { return seconds > 0 ? count / seconds : kNothing; }

@@ -28,7 +28,9 @@ inline constexpr std::array kBlockLevels = {BlockLevel{10, 100}, BlockLevel{60, 
 
 // The series of steps, in the order in which blocks have them; new ones come last.
 [[nodiscard]] const std::vector<std::string>& step_series();
-// Of a row: of each series its value, NaN where the journal does not say it.
+// In the place of a value that the journal does not say.
+inline constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+// Of a row: of each series its value, or kNothing.
 [[nodiscard]] std::vector<double> values_of(const StepRow& row);
 // What a chart's rows are asked for with: the column or expression of a series of rows.
 [[nodiscard]] std::string expression_of(const std::string& series);

@@ -40,7 +40,6 @@ std::optional<double> mean_of(const SeriesFigures& figures) {
 
 // The last row of a block, with the means of all.
 StepRow row_of_means(runs::AttemptNumber attempt, const StepBlock& block) {
-  constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
   const auto mean = [&](const char* series) {
     static const auto& names = step_series();
     const auto place = std::find(names.begin(), names.end(), series) - names.begin();

@@ -17,6 +17,7 @@
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
 #include "orchestrator/store/run_nodes.h"
+#include "orchestrator/store/schema.h"
 
 namespace regatta::orchestrator::store {
 namespace {
@@ -30,7 +31,6 @@ constexpr int kRequestReaders = 8;
 constexpr int kOwnReaders = 2;
 
 constexpr double kLogLookSeconds = 1;  // between two looks at the length of the log
-constexpr int kReadersMilliseconds = 200;
 
 // What is committed while one lives is on the disk before the next step is taken: somebody was told
 // of it, or a job is started because of it. The rest is read again from the run directories, so a
@@ -136,7 +136,7 @@ void Store::migrate() {
   Transaction transaction(*writer_);
   check_version(version_of(*writer_), "update regatta, or name another directory with --data");
   bring_up_to_date(*writer_);
-  for (const char* table : {"steps", "evaluations", "checkpoints", "warnings"}) {
+  for (const char* table : kTablesWithCursor) {
     Statement newest = writer_->prepare(std::string("SELECT max(cursor) FROM ") + table);
     if (newest.step()) next_cursor_ = std::max(next_cursor_, newest.integer(0) + 1);
     newest.run();
@@ -248,7 +248,7 @@ void Store::bound_log() {
   if (error || bytes < options_.longest_log) return;
   try {
     // With a patience of its own: a reader that stays longer is waited for by the next look.
-    writer_->execute("PRAGMA busy_timeout = " + std::to_string(kReadersMilliseconds));
+    writer_->execute("PRAGMA busy_timeout = " + std::to_string(Database::kReadersMilliseconds));
     writer_->execute("PRAGMA wal_checkpoint(TRUNCATE)");
   } catch (const base::Error&) {  // a full disk, of which the write says more
   }

@@ -6,14 +6,13 @@
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
+#include "orchestrator/store/run_columns.h"
 
 namespace regatta::orchestrator::store {
 namespace {
 
 const std::string kRunColumns =
     "SELECT " + selection(columns_of<runs::Run>(), "runs") + " FROM runs ";
-const std::string kLaunchColumns = selection(columns_of<runs::Launch>(), "launches");
-const std::string kAttemptColumns = selection(columns_of<runs::Attempt>(), "attempts");
 const std::string kNodeEvents = "SELECT " +
                                 selection(columns_of<slurm::NodeEvent>(), "node_events") +
                                 " FROM node_events ORDER BY utc, row";

@@ -12,11 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string text_of(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 std::vector<std::string> texts_of(const Json& preview, const char* key) {
   std::vector<std::string> texts;
   for (const Json& each : preview.value(key, Json::array())) {

@@ -19,11 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string text_of(const Json& run, const char* name) {
-  const auto it = run.find(name);
-  if (it == run.end() || !it->is_string()) return "";
-  return it->get<std::string>();
-}
 std::optional<double> number_of(const Json& run, const char* name) {
   const auto it = run.find(name);
   if (it == run.end() || !it->is_number()) return std::nullopt;
@@ -403,6 +398,11 @@ int terminal_height(int descriptor) {
 std::string json_text(const Json& json, int indent, Audience reader) {
   return reader == Audience::Terminal ? base::ascii_json_text(json, indent)
                                       : base::json_text(json, indent);
+}
+
+std::string text_of(const Json& json, const char* key) {
+  const auto it = json.find(key);
+  return it != json.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
 bool is_over(const Json& run) {

@@ -45,6 +45,9 @@ enum class Audience { Program, Terminal };
 [[nodiscard]] std::string json_text(const nlohmann::ordered_json& json, int indent,
                                     Audience reader);
 
+// A text of an answer; empty where there is none.
+[[nodiscard]] std::string text_of(const nlohmann::ordered_json& json, const char* key);
+
 [[nodiscard]] bool is_over(const nlohmann::ordered_json& run);
 
 }  // namespace regatta::orchestrator::text

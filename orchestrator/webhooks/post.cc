@@ -17,12 +17,8 @@ constexpr int kLookMilliseconds = 100;                       // for a stop
 constexpr std::size_t kMostAnswer = std::size_t{64} << 10U;  // bytes that are read, and dropped
 
 struct Cleanup {
-  void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-struct MultiCleanup {
-  void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
 };
 
 std::string part_of(CURLU* url, CURLUPart part) {
@@ -43,30 +39,6 @@ void check_numeric(const std::string& shown, std::string host, Private private_a
   const std::string why = why_forbidden(found->ai_addr, private_addresses);
   ::freeaddrinfo(found);
   if (!why.empty()) throw base::Error(base::Code::User, "webhook " + shown + ": " + why);
-}
-
-// What a connection has learned.
-struct Guard {
-  Private private_addresses = Private::Refused;
-  std::string forbidden;
-  std::size_t answered = 0;
-};
-
-// Called by libcurl in the place of socket(), with the very address that it connects to.
-curl_socket_t open_socket(void* given, curlsocktype, curl_sockaddr* address) {
-  Guard* const guard = static_cast<Guard*>(given);
-  const std::string why = why_forbidden(&address->addr, guard->private_addresses);
-  if (why.empty()) {
-    return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-  }
-  guard->forbidden = why;
-  return CURL_SOCKET_BAD;
-}
-
-std::size_t drop(char*, std::size_t size, std::size_t count, void* given) {
-  Guard* const guard = static_cast<Guard*>(given);
-  guard->answered += size * count;
-  return guard->answered > kMostAnswer ? 0 : size * count;
 }
 
 }  // namespace
@@ -97,8 +69,38 @@ HookUrl parse_hook_url(const std::string& url, Private private_addresses) {
 }
 
 struct Poster::Handles {
+  // What a connection has learned.
+  struct Guard {
+    Private private_addresses = Private::Refused;
+    std::string forbidden;
+    std::size_t answered = 0;
+  };
+  struct EasyCleanup {
+    void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
+  };
+  struct MultiCleanup {
+    void operator()(CURLM* handle) const { curl_multi_cleanup(handle); }
+  };
+
+  // Called by libcurl in the place of socket(), with the very address that it connects to.
+  static curl_socket_t open_socket(void* given, curlsocktype, curl_sockaddr* address) {
+    Guard* const learned = static_cast<Guard*>(given);
+    const std::string why = why_forbidden(&address->addr, learned->private_addresses);
+    if (why.empty()) {
+      return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    }
+    learned->forbidden = why;
+    return CURL_SOCKET_BAD;
+  }
+
+  static std::size_t drop(char*, std::size_t size, std::size_t count, void* given) {
+    Guard* const learned = static_cast<Guard*>(given);
+    learned->answered += size * count;
+    return learned->answered > kMostAnswer ? 0 : size * count;
+  }
+
   Guard guard;
-  std::unique_ptr<CURL, Cleanup> easy{curl_easy_init()};
+  std::unique_ptr<CURL, EasyCleanup> easy{curl_easy_init()};
   std::unique_ptr<CURLM, MultiCleanup> multi{curl_multi_init()};  // keeps connections
   std::array<char, CURL_ERROR_SIZE> error{};
 };
@@ -112,9 +114,9 @@ Poster::Poster(Private private_addresses, double timeout_seconds)
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_PROXY, "");  // whose address would be the one that is checked
-  curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+  curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, Handles::open_socket);
   curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, &handles.guard);
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, Handles::drop);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &handles.guard);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, kConnectMilliseconds);
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout_seconds * 1000));

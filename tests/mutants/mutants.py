@@ -7,16 +7,16 @@
     tests/mutants/mutants.py --check         only whether every fault still fits its file and its test exists
     tests/mutants/mutants.py --learn REGEX   runs whole test programs instead and prints which tests notice
 
-A fault is an entry of tests/mutants/*.toml (README.md tells the keys). All faults of a file are compiled into one
-object, each behind a switch that REGATTA_MUTANT turns on when the test starts, and the object is linked into the
-test program in place of the real one: one build serves all faults, and nothing of it reaches the product.
+A fault is an entry of tests/mutants/*.toml (README.md tells the keys). All faults of a file, and of those that are
+compiled with it, are compiled into one object, each behind a switch that REGATTA_MUTANT turns on when the test
+starts, and the object is linked into the test program in place of the real one: one build serves all faults, and
+nothing of it reaches the product.
 The last line is `N passed, N failed, N skipped`; a fault that survives has failed.
 """
 import argparse
 import concurrent.futures
 import dataclasses
 import datetime
-import json
 import os
 import pathlib
 import re
@@ -27,12 +27,16 @@ import sys
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+import compile_database  # noqa: E402
 FOLDER = pathlib.Path(__file__).resolve().parent
 CORES = os.cpu_count() or 1
 TEST_SECONDS = 120  # a fault may make a test hang, which is one way of noticing it
 KEYS = {"name", "file", "find", "replace", "test", "program"}
 
-SWITCH = """#include <cstdlib>
+SWITCH = """#ifndef REGATTA_MUTANTS
+#define REGATTA_MUTANTS
+#include <cstdlib>
 static inline bool regatta_mutant(int number) {
   static const int active = [] {
     const char* text = std::getenv("REGATTA_MUTANT");
@@ -40,6 +44,7 @@ static inline bool regatta_mutant(int number) {
   }();
   return number == active;
 }
+#endif
 #line 1 "%s"
 """
 
@@ -133,9 +138,10 @@ class Builder:
 
     def __init__(self, build, mutants):
         self.build, self.folder = build, build.parent / "mutants"
-        self.commands = {}
-        for entry in json.loads((build / "compile_commands.json").read_text()):
-            self.commands.setdefault(os.path.relpath(entry["file"], ROOT), entry["command"])
+        self.units = {}  # by file: what it is compiled with
+        for unit in compile_database.units(build / "compile_commands.json"):
+            for member in unit.members:
+                self.units.setdefault(os.path.relpath(member, ROOT), unit)
         self.outputs = {pathlib.Path(line.split(":")[0]).name: line.split(":")[0] for line in
                         self.run(["ninja", "-t", "targets", "all"]).splitlines() if "EXECUTABLE_LINKER" in line}
         self.mutants = mutants
@@ -146,31 +152,44 @@ class Builder:
             raise Unfit(f"{shlex.join(command)[:200]}…\n{(done.stdout + done.stderr)[-3000:]}")
         return done.stdout
 
-    def object_of(self, file):
+    def mutated(self, file):
+        """The path of a copy of the file with its faults; the file's own where it has none."""
         here = [m for m in self.mutants if m.file == file]
+        if not here:
+            return ROOT / file
         source = self.folder / "source" / file
         source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text(SWITCH % file + with_switches((ROOT / file).read_text(), here))
-        target = self.folder / "objects" / (file + ".o")
+        return source
+
+    def object_of(self, unit):
+        name = os.path.relpath(unit.source, ROOT)
+        sources = [self.mutated(os.path.relpath(member, ROOT)) for member in unit.members]
+        source = sources[0]
+        if unit.is_unity:
+            source = self.folder / "source" / name
+            source.parent.mkdir(parents=True, exist_ok=True)
+            source.write_text("".join(f'#include "{member}"\n' for member in sources))
+        target = self.folder / "objects" / (name + ".o")
         target.parent.mkdir(parents=True, exist_ok=True)
-        words = shlex.split(self.commands[file])
+        words = shlex.split(unit.command)
         words[words.index("-o") + 1], words[words.index("-c") + 1] = str(target), str(source)
         cache = [found] if (found := shutil.which("ccache")) else []
         self.run([*cache, *words, "-w"])
         return target
 
     def compile(self):
-        """One object a file. Raises Unfit with the compiler's words for every file whose faults do not compile."""
+        """One object a unit. Raises Unfit with the compiler's words for every unit whose faults do not compile."""
         files = sorted({m.file for m in self.mutants})
         for file in files:
-            if file not in self.commands:
+            if file not in self.units:
                 raise Unfit(f"{file}: is compiled by nothing in {self.build}")
         with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
-            waiting = {file: pool.submit(self.object_of, file) for file in files}
+            waiting = {unit: pool.submit(self.object_of, unit) for unit in dict.fromkeys(self.units[file] for file in files)}
         unfit = [str(error) for objects in waiting.values() if (error := objects.exception())]
         if unfit:
             raise Unfit("\nfailed  ".join(unfit))
-        self.objects = {file: objects.result() for file, objects in waiting.items()}
+        self.objects = {file: waiting[self.units[file]].result() for file in files}
 
     def link(self, program):
         """The program with the mutated objects that its faults need."""
@@ -187,7 +206,7 @@ class Builder:
         target.parent.mkdir(parents=True, exist_ok=True)
         at = words.index("-o")
         words[at + 1] = str(target)
-        words[at:at] = [str(self.objects[file]) for file in sorted(files)]
+        words[at:at] = sorted({str(self.objects[file]) for file in files})
         self.run(words)
         return target
 

@@ -105,7 +105,7 @@ std::vector<graph::Finding> look_at_vendors(const ClusterView& view) {
   return {*finding};
 }
 
-std::vector<graph::Finding> look_at_generations(const ClusterView& view) {
+std::vector<graph::Finding> look_at_gpu_generations(const ClusterView& view) {
   std::map<std::int64_t, graph::VertexIndex> first;
   for (const NodeView& node : view.nodes()) {
     for (const graph::VertexIndex gpu : node.gpus) {
@@ -300,7 +300,7 @@ std::vector<Check> node_checks() {
       {{"gpu.generations", graph::Severity::Warning, "GPUs of several generations in one cluster",
         "the slowest sets the pace, and NCCL leaves LL128 out for all",
         "keep a job on one kind (slurm.constraint, or --gpus=TYPE:N among slurm.options)"},
-       look_at_generations},
+       look_at_gpu_generations},
       {{"graph.conflict", graph::Severity::Warning, "sources disagree on a figure",
         "one of them is old or wrong, and plans rest on it",
         "look which one is right, and collect it again"},

@@ -7,13 +7,11 @@
 #include "base/text.h"
 #include "base/wording.h"
 #include "topology/fabric/discovery.h"
+#include "topology/fabric/fabric_findings.h"
 #include "topology/fabric/ibnetdiscover.h"
 
 namespace regatta::topology::fabric {
 namespace {
-
-constexpr double kMegabitPerGigabyte = 8000;
-constexpr std::size_t kMostListed = 16;  // ports in one finding's evidence
 
 struct Cable {
   std::int64_t port_a = 0, port_b = 0;

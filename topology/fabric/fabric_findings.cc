@@ -12,9 +12,6 @@
 namespace regatta::topology::fabric {
 namespace {
 
-constexpr double kMegabitPerGigabyte = 8000;
-constexpr std::size_t kMostListed = 16;  // adapters or switches in one finding's evidence
-
 // The value that more than half have, if there is one.
 template <class Value>
 const Value* usual(const std::map<Value, int>& tally) {

@@ -6,15 +6,16 @@
 
 #include "base/text.h"
 #include "topology/fabric/ibnetdiscover.h"
+#include "topology/graph/hostlist.h"
 
 namespace regatta::topology::fabric {
 namespace {
 
+using graph::is_digit;
+
 // A leaf is of a rail when so many of its adapters have the same number: a few plugs in the wrong
 // place are a finding (check_fabric), not the end of the rail.
 constexpr double kRailMajority = 2.0 / 3.0;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Adapters of one rail have one key in every node: the driver's number (mlx5_5, or HCA-6 as some
 // installations count from 1), else the name.

@@ -7,10 +7,12 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "topology/fabric/discovery.h"
+#include "topology/graph/hostlist.h"
 
 namespace regatta::topology::fabric {
 namespace {
 
+using graph::is_digit;
 using View = std::string_view;
 
 constexpr std::size_t kMostBytes = std::size_t{256} << 20U;  // a hundred times the largest clusters
@@ -20,7 +22,6 @@ constexpr std::size_t kMostShown = 80;
 constexpr View kAggregationDevice = "devid=0xcf09";
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 // "0x" and 16 digits of "0x2c9…", "2c9…" or "{2c9…}"'s inside.

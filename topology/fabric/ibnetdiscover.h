@@ -41,5 +41,6 @@ struct AdapterName {
 
 // Megabit per second of "4xNDR" by its label: 400000; 0 for what is not known.
 [[nodiscard]] double parse_infiniband_rate(std::string_view rate);
+inline constexpr double kMegabitPerGigabyte = 8000;
 
 }  // namespace regatta::topology::fabric

@@ -29,8 +29,7 @@ std::string as_utf8(std::string_view text) {
   const bool is_plain = std::all_of(text.begin(), text.end(),
                                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
   if (is_plain) return std::string(text);
-  using Json = nlohmann::json;
-  return base::parse_json<Json>(base::json_text(Json(text)));
+  return base::parse_json<nlohmann::json>(base::json_text(nlohmann::json(text)));
 }
 
 template <class Enum, std::size_t N>
@@ -40,8 +39,6 @@ std::optional<Enum> parse_name(std::string_view name, const char* const (&names)
   }
   return std::nullopt;
 }
-
-bool is_device(Kind kind) { return kind == Kind::Gpu || kind == Kind::Nic; }
 
 const Fact* find_fact(const std::vector<Fact>& facts, std::string_view key) {
   const auto found =

@@ -51,6 +51,7 @@ enum class Kind : std::uint8_t {
 };
 [[nodiscard]] const char* name_of(Kind kind);  // "fabric", "fabric_switch", …
 [[nodiscard]] std::optional<Kind> parse_kind(std::string_view name);
+[[nodiscard]] inline bool is_device(Kind kind) { return kind == Kind::Gpu || kind == Kind::Nic; }
 
 enum class LinkKind : std::uint8_t {
   Pcie,    // a device and what it hangs below

@@ -25,9 +25,9 @@ Json facts_json(const std::vector<Fact>& facts) {
   return list;
 }
 
-class Reader {
+class GraphReader {
  public:
-  Reader(const std::string& text, const std::string& source) : source_(source) {
+  GraphReader(const std::string& text, const std::string& source) : source_(source) {
     root_ = base::parse_json<Json>(text);
     if (root_.is_discarded() || !root_.is_object()) fail("", "is no JSON object");
   }
@@ -203,7 +203,7 @@ std::string to_json(const Graph& graph) {
 }
 
 Graph parse_graph(const std::string& text, const std::string& source) {
-  return Reader(text, source).read();
+  return GraphReader(text, source).read();
 }
 
 }  // namespace regatta::topology::graph

@@ -23,7 +23,6 @@ constexpr std::size_t kShownBytes = 80;
   throw base::Error(base::Code::User, "cannot read the node list \"" + shown + "\": " + why);
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name_character(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' ||
          c == '-';
@@ -47,9 +46,9 @@ struct Piece {
   std::vector<Range> ranges;
 };
 
-class Reader {
+class HostlistReader {
  public:
-  Reader(std::string_view text, std::size_t most) : text_(text), most_(most) {}
+  HostlistReader(std::string_view text, std::size_t most) : text_(text), most_(most) {}
 
   std::vector<std::string> names() {
     while (true) {
@@ -186,7 +185,7 @@ std::string folded(const std::set<std::pair<std::size_t, std::uint64_t>>& number
 std::vector<std::string> expand_hostlist(std::string_view text, std::size_t most) {
   base::check(most <= kMostHosts, "no bound above the largest cluster");
   if (text.empty() || text == "(null)" || text == "None assigned") return {};
-  return Reader(text, most).names();
+  return HostlistReader(text, most).names();
 }
 
 std::string compress_hosts(const std::vector<std::string>& names) {

@@ -13,6 +13,9 @@ namespace regatta::topology::graph {
 // a short text cannot ask for any amount of memory.
 inline constexpr std::size_t kMostHosts = 65'536;
 
+// 0 to 9, whatever the locale says.
+[[nodiscard]] inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 // The names in the order of the text, repetitions kept. Several groups in a name multiply, the last
 // one turning fastest; the digits of a range's first number give the width. Empty text, "(null)"
 // and "None assigned" name nobody. Throws Code::User for anything else that is not a list of names

@@ -67,7 +67,7 @@ std::optional<double> parse_pcie_speed(std::string_view text) {
   return speed;
 }
 
-double pcie_gb_per_s(double gt_per_s, std::int64_t width) {
+double nccl_pcie_gb_per_s(double gt_per_s, std::int64_t width) {
   // NCCL's units of 100 Mbit/s per lane: 15 for 2.5 GT/s, doubled by each generation.
   constexpr double kSpeeds[] = {2.5, 5, 8, 16, 32, 64};
   double lane = 60;  // Gen3, also for what is not known

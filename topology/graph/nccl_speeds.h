@@ -22,7 +22,7 @@ inline constexpr int kMostNvlinks = 18;
 [[nodiscard]] std::optional<double> parse_pcie_speed(std::string_view text);
 // A PCIe link. NCCL takes Gen3 for a speed that it does not know (0 here), and 16 lanes for width
 // 0.
-[[nodiscard]] double pcie_gb_per_s(double gt_per_s, std::int64_t width);
+[[nodiscard]] double nccl_pcie_gb_per_s(double gt_per_s, std::int64_t width);
 
 struct CpuModel {
   std::string_view arch;    // "x86_64", "arm64", "ppc64"

@@ -21,8 +21,6 @@ std::optional<double> narrower(std::optional<double> a, std::optional<double> b)
   return std::min(*a, *b);
 }
 
-bool is_device(Kind kind) { return kind == Kind::Gpu || kind == Kind::Nic; }
-
 }  // namespace
 
 const char* name_of(PathType type) { return kTypes[static_cast<std::size_t>(type)]; }

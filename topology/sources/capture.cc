@@ -22,9 +22,9 @@ Json texts_json(const std::map<std::string, std::string>& texts) {
   return json;
 }
 
-class Reader {
+class CaptureReader {
  public:
-  Reader(const Json& root, const std::string& source) : root_(root), source_(source) {}
+  CaptureReader(const Json& root, const std::string& source) : root_(root), source_(source) {}
 
   Capture read() {
     Capture capture;
@@ -144,7 +144,7 @@ Capture parse_capture(const std::string& text, const std::string& source) {
                                             ": no capture of this version; make one with 'regatta "
                                             "probe'");
   }
-  return Reader(json, source).read();
+  return CaptureReader(json, source).read();
 }
 
 Replayed replay(const Capture& capture) {

@@ -19,9 +19,9 @@ constexpr const char* kPatterns[] = {"unknown", "balanced tree", "split tree",  
 constexpr unsigned kMachineShift = 56;
 constexpr std::uint64_t kLocalIdMask = (std::uint64_t{1} << kMachineShift) - 1;
 
-class Reader {
+class SearchReader {
  public:
-  Reader(const std::string& place) : place_(place) {}
+  SearchReader(const std::string& place) : place_(place) {}
 
   std::vector<NcclSearch> read(const graph::XmlElement& root) const {
     if (root.name == "system") {
@@ -139,7 +139,7 @@ const char* name_of_pattern(std::int64_t pattern) {
 }
 
 std::vector<NcclSearch> parse_nccl_graphs(std::string_view text, const std::string& place) {
-  return Reader(place).read(graph::parse_xml(text, place));
+  return SearchReader(place).read(graph::parse_xml(text, place));
 }
 
 graph::Graph graph_of_searches(const std::vector<NcclSearch>& searches, const std::string& node,

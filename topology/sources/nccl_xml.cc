@@ -41,9 +41,9 @@ const Children kGrammar[] = {
 
 bool is_class(std::string_view value, std::string_view prefix) { return value.starts_with(prefix); }
 
-class Reader {
+class NcclXmlReader {
  public:
-  Reader(std::string_view text, const NcclXmlContext& context)
+  NcclXmlReader(std::string_view text, const NcclXmlContext& context)
       : context_(context), root_(graph::parse_xml(text, context.place)) {}
 
   graph::Graph read() {
@@ -240,8 +240,8 @@ class Reader {
     if (!speed) return;
     const auto gt_per_s = graph::parse_pcie_speed(*speed);
     if (gt_per_s) graph_.set(vertex, graph::key::kPcieMaxSpeed, *gt_per_s, derived_);
-    graph_.set_link(link, graph::key::kBandwidth, graph::pcie_gb_per_s(gt_per_s.value_or(0), width),
-                    derived_);
+    graph_.set_link(link, graph::key::kBandwidth,
+                    graph::nccl_pcie_gb_per_s(gt_per_s.value_or(0), width), derived_);
   }
 
   void read_gpu(const graph::XmlElement& pci, const graph::XmlElement* gpu, const std::string& bus,
@@ -433,7 +433,7 @@ std::optional<std::string> swapped_guid(std::string_view guid) {
 }
 
 graph::Graph read_nccl_xml(std::string_view text, const NcclXmlContext& context) {
-  return Reader(text, context).read();
+  return NcclXmlReader(text, context).read();
 }
 
 }  // namespace regatta::topology::sources

@@ -11,11 +11,11 @@
 namespace regatta::topology::sources {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 // The unit of field 164 (speed of a link, one direction), as `nvidia-smi nvlink -s` prints it.
 constexpr double kMegabytesPerGigabyte = 1000;
-constexpr std::int64_t kMostLinks = 64;
+constexpr std::int64_t kMostNumbered = 64;  // GPUs, and links of one
 constexpr int kRemoteSwitch = 2;
 constexpr std::int64_t kPercentAtWork = 50;  // of up to a second; less may be over already
 
@@ -123,9 +123,9 @@ void take_gpu_call(const Call& call, Gpu* gpu) {
   }
 }
 
-class Builder {
+class NvmlBuilder {
  public:
-  explicit Builder(const std::string& host)
+  explicit NvmlBuilder(const std::string& host)
       : host_(host),
         source_(graph_.add_source(graph::Source::Nvml, host)),
         node_(graph_.add(graph::Kind::Node, host)) {}
@@ -236,15 +236,15 @@ graph::Graph read_nvml(std::string_view lines, const std::string& host) {
   for (const Call& call : calls_of(lines)) {
     if (call.code != 0) continue;
     if (call.function == "nvmlSystemGetDriverVersion") driver = words(call.value);
-    if (call.arguments.empty() || call.arguments[0] >= kMostLinks) continue;
+    if (call.arguments.empty() || call.arguments[0] >= kMostNumbered) continue;
     Gpu& gpu = gpus[call.arguments[0]];
     if (call.arguments.size() == 1) {
       take_gpu_call(call, &gpu);
-    } else if (call.arguments[1] < kMostLinks) {
+    } else if (call.arguments[1] < kMostNumbered) {
       take_link_call(call, &gpu.links[call.arguments[1]]);
     }
   }
-  return Builder(host).build(gpus, driver);
+  return NvmlBuilder(host).build(gpus, driver);
 }
 
 std::vector<std::string> nvml_timeouts(std::string_view lines) {

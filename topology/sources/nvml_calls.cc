@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 // No header of NVML is installed where there is no GPU; these are its types, as the reference gives
 // them for all releases since R450.
-using Device = void*;
+using NvmlDevice = void*;
 struct PciInfo {  // nvmlPciInfo_t of the _v3 functions, 68 bytes
   char legacy[16];
   std::uint32_t domain, bus, device, pci_device, pci_subsystem;
@@ -50,7 +50,7 @@ struct FabricInfo {  // nvmlGpuFabricInfo_v2_t
 };
 
 constexpr unsigned kMostDevices = 64;
-constexpr unsigned kMostLinks = 36;
+constexpr unsigned kMostAskedLinks = 36;
 constexpr int kNotSupported = 3, kInvalidArgument = 2, kNotFound = 6, kFunctionMissing = 13;
 constexpr std::uint32_t kFieldLinkState = 165, kFieldLinkSpeed = 164;
 constexpr int kText = 96;
@@ -101,7 +101,7 @@ class Asker {
 
   void ask_device(unsigned index) {
     const std::string subject = std::to_string(index);
-    Device device = nullptr;
+    NvmlDevice device = nullptr;
     if (call(
             "nvmlDeviceGetHandleByIndex_v2", subject, [](auto) { return Json(); }, index,
             &device) != 0) {
@@ -145,12 +145,12 @@ class Asker {
                       {"health", fabric.health}};
         },
         device, &fabric);
-    for (unsigned link = 0; link < kMostLinks && ask_link(device, subject, link); ++link) {
+    for (unsigned link = 0; link < kMostAskedLinks && ask_link(device, subject, link); ++link) {
     }
   }
 
   // Whether there may be a further link.
-  bool ask_link(Device device, const std::string& index, unsigned link) {
+  bool ask_link(NvmlDevice device, const std::string& index, unsigned link) {
     const std::string subject = index + "," + std::to_string(link);
     unsigned active = 0;
     const int code = call(

@@ -4,11 +4,10 @@
 #include "topology/graph/hostlist.h"
 #include "topology/slurm_text/nodes.h"
 #include "topology/sources/slurm_topology.h"
+#include "topology/sources/switch_lines.h"
 
 namespace regatta::topology::sources {
 namespace {
-
-constexpr std::size_t kMostShown = 80;
 
 void add_node(const slurm_text::NodeRecord& record, std::uint32_t source, graph::Graph* graph) {
   const graph::VertexIndex node = graph->add(graph::Kind::Node, record.name);
@@ -39,9 +38,8 @@ graph::Graph read_scontrol_nodes(std::string_view text, const std::string& place
       throw base::Error(base::Code::User, place + ":" + std::to_string(node.line) + ": " + why);
     };
     if (!node.is_node || node.name.empty()) {
-      refuse("is not a line of scontrol show node: '" +
-             base::printable(node.begin.substr(0, kMostShown)) +
-             "'; give its whole output, or leave this line out");
+      refuse("is not a line of scontrol show node: " + shown(node.begin) +
+             "; give its whole output, or leave this line out");
     }
     std::vector<std::string> names;
     try {

@@ -13,10 +13,6 @@ namespace {
 
 using View = std::string_view;
 
-constexpr std::size_t kMostShown = 80;
-
-std::string shown(View text) { return "'" + base::printable(text.substr(0, kMostShown)) + "'"; }
-
 // Lines without their comments; a backslash at the end joins the next one.
 struct ConfLine {
   std::size_t number = 0;

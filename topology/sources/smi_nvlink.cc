@@ -13,7 +13,7 @@ namespace regatta::topology::sources {
 namespace {
 
 // Far above any GPU's.
-constexpr std::int64_t kMostLinks = 1000;
+constexpr std::int64_t kMostSmiLinks = 1000;
 
 struct SmiGpu {
   std::int64_t index = 0;
@@ -72,7 +72,7 @@ class LinkList {
     const std::size_t colon = line.find(": ");
     if (colon == std::string_view::npos) fail(line, "is not a link");
     const auto number = base::parse_integer(line.substr(5, colon - 5));
-    if (!number || *number < 0 || *number >= kMostLinks) fail(line, "is not a link");
+    if (!number || *number < 0 || *number >= kMostSmiLinks) fail(line, "is not a link");
     const std::string_view state = line.substr(colon + 2);
     std::optional<double> speed;
     if (state.ends_with(" GB/s")) {

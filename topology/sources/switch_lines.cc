@@ -13,13 +13,10 @@ namespace {
 
 // All names of a text together: each node on every one of four levels of the largest cluster.
 constexpr std::size_t kMostNames = 4 * graph::kMostHosts;
-constexpr std::size_t kMostShown = 80;
-
-std::string shown(std::string_view text) {
-  return "'" + base::printable(text.substr(0, kMostShown)) + "'";
-}
 
 }  // namespace
+
+std::string shown(std::string_view text) { return "'" + base::printable(text.substr(0, 80)) + "'"; }
 
 SwitchReader::SwitchReader(std::string place, graph::Graph* graph)
     : place_(std::move(place)),

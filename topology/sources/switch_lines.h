@@ -48,6 +48,9 @@ class SwitchReader {
   std::size_t names_left_;
 };
 
+// What messages quote of a text: its beginning.
+[[nodiscard]] std::string shown(std::string_view text);
+
 // "Key=value" words of a line, keys as they stand; a value may be in double quotes.
 struct KeyValue {
   std::string key, value;

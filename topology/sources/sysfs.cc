@@ -38,9 +38,9 @@ std::optional<std::uint16_t> hexadecimal(const std::string& text) {
   return error == std::errc() && rest == end ? std::optional(value) : std::nullopt;
 }
 
-class Reader {
+class SysfsReader {
  public:
-  explicit Reader(const Capture& capture)
+  explicit SysfsReader(const Capture& capture)
       : capture_(capture),
         source_(graph_.add_source(graph::Source::Sysfs, capture.host)),
         node_(graph_.add(graph::Kind::Node, capture.host)) {}
@@ -374,6 +374,6 @@ std::vector<PciSwitchPorts> switches_above(const std::string& device) {
   return switches;
 }
 
-graph::Graph read_sysfs(const Capture& capture) { return Reader(capture).read(); }
+graph::Graph read_sysfs(const Capture& capture) { return SysfsReader(capture).read(); }
 
 }  // namespace regatta::topology::sources

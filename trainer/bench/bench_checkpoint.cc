@@ -21,6 +21,7 @@
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
 #include "trainer/bench/bench_ranks.h"
+#include "trainer/bench/bench_seed.h"
 #include "trainer/model/initial_weights.h"
 #include "trainer/run/checkpoint_keeper.h"
 #include "trainer/run/checkpoint_writer.h"
@@ -35,7 +36,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint64_t kSeed = 1;
 constexpr double kSavedEverySeconds = 60;  // what the overhead is told for
 constexpr std::int64_t kBlock = 8 << 20;   // bytes; of dd and of reading ahead
 constexpr double kDdTimeoutSeconds = 600;  // at 10 MB/s six gigabytes

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/statistics.h"
 #include "base/text.h"
+#include "trainer/model/input_feed.h"
 #include "trainer/ranks/node_layout.h"
 #include "trainer/run/stop_signals.h"
 
@@ -20,10 +21,9 @@ namespace regatta::trainer::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using model::kCompute;
 using topology::nccl::Collective;
 
-constexpr device::Stream kCompute = 0;
-constexpr std::int64_t kElementBytes = 4;
 constexpr double kGiga = 1e9;
 constexpr double kMicro = 1e-6;
 constexpr double kSecondsOfCalls = 5e-3;
@@ -141,16 +141,16 @@ double bus_factor(Collective collective, int ranks) {
 }
 
 // What nccl-tests has in a row.
-struct Row {
+struct NcclTestsRow {
   std::int64_t bytes = 0, count = 0;
   double us = 0, algbw = 0, busbw = 0;  // GB/s
 };
 
-std::vector<Row> rows_of(const CommReport& report) {
+std::vector<NcclTestsRow> rows_of(const CommReport& report) {
   const int ranks = static_cast<int>(report.hosts.size());
-  std::vector<Row> rows;
+  std::vector<NcclTestsRow> rows;
   for (const CommRow& measured : report.rows) {
-    Row row;
+    NcclTestsRow row;
     row.bytes = measured.bytes;
     row.count = measured.bytes / kElementBytes;
     if (report.collective != Collective::AllReduce) row.count /= ranks;
@@ -167,9 +167,9 @@ const char* operation_of(Collective collective) {
   return collective == Collective::AllGather ? "none" : "sum";
 }
 
-double mean_busbw(const std::vector<Row>& rows) {
+double mean_busbw(const std::vector<NcclTestsRow>& rows) {
   double sum = 0;
-  for (const Row& row : rows) sum += row.busbw;
+  for (const NcclTestsRow& row : rows) sum += row.busbw;
   return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
 }
 
@@ -308,7 +308,7 @@ CommReport bench_comm(RankBench& bench, const BenchCommOptions& options) {
 }
 
 std::string comm_table(const CommReport& report) {
-  const std::vector<Row> rows = rows_of(report);
+  const std::vector<NcclTestsRow> rows = rows_of(report);
   std::string text = std::string("# regatta-train bench comm: ") + comm_program(report.collective) +
                      ", in place; the slowest rank, medians of rounds\n";
   const std::size_t rounds = report.rows.empty() ? 0 : report.rows.front().seconds.size();
@@ -327,7 +327,7 @@ std::string comm_table(const CommReport& report) {
   text +=
       "#       size         count    type   redop    root        time   algbw   busbw  #wrong\n"
       "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)\n";
-  for (const Row& row : rows) {
+  for (const NcclTestsRow& row : rows) {
     std::snprintf(line, sizeof line,
                   "%12lld  %12lld   float  %6s      -1  %10.2f  %6.2f  %6.2f %7d\n",
                   static_cast<long long>(row.bytes), static_cast<long long>(row.count),
@@ -340,7 +340,7 @@ std::string comm_table(const CommReport& report) {
 }
 
 std::string comm_json(const CommReport& report) {
-  const std::vector<Row> rows = rows_of(report);
+  const std::vector<NcclTestsRow> rows = rows_of(report);
   Json json;
   json["version"] = 1;
   json["args"] = Json::array({comm_program(report.collective)});
@@ -354,7 +354,7 @@ std::string comm_json(const CommReport& report) {
   json["results"] = Json::array();
   Json rounds = Json::array();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i];
+    const NcclTestsRow& row = rows[i];
     Json result;
     result["size"] = row.bytes;
     result["count"] = row.count;

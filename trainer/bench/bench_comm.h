@@ -15,6 +15,8 @@
 
 namespace regatta::trainer::bench {
 
+inline constexpr std::int64_t kElementBytes = 4;  // of a gradient: float32
+
 // Bytes of a call as nccl-tests counts them: of the whole view, which a rank sends of a
 // reduce-scatter and receives of an all-gather.
 struct CommSizes {

@@ -23,7 +23,7 @@
 #include "trainer/step/train_loop.h"
 
 namespace regatta::trainer::bench {
-namespace {
+namespace command_line {
 
 struct Machine {
   BenchPlace place;
@@ -537,20 +537,20 @@ class BenchCheckpoint {
   std::string directory_ = ".", resume_model_ = "large";
 };
 
-}  // namespace
+}  // namespace command_line
 
 struct BenchCommands::Commands {
-  explicit Commands(Machine of) : machine(std::move(of)) {}
+  explicit Commands(command_line::Machine of) : machine(std::move(of)) {}
 
-  Machine machine;
-  BenchStep step{machine};
-  BenchKernels kernels{machine};
-  BenchBalance balance{machine};
-  BenchOverlap overlap{machine};
-  BenchAblation ablation{machine};
-  BenchCheckpoint checkpoint{machine};
-  BenchComm comm{machine};
-  BenchPlan plan{machine};
+  command_line::Machine machine;
+  command_line::BenchStep step{machine};
+  command_line::BenchKernels kernels{machine};
+  command_line::BenchBalance balance{machine};
+  command_line::BenchOverlap overlap{machine};
+  command_line::BenchAblation ablation{machine};
+  command_line::BenchCheckpoint checkpoint{machine};
+  command_line::BenchComm comm{machine};
+  command_line::BenchPlan plan{machine};
   struct Command {
     CLI::App* app;
     std::function<int()> body;
@@ -559,7 +559,7 @@ struct BenchCommands::Commands {
 };
 
 BenchCommands::BenchCommands(BenchPlace place, int cores)
-    : commands_(std::make_unique<Commands>(Machine{std::move(place), cores})) {}
+    : commands_(std::make_unique<Commands>(command_line::Machine{std::move(place), cores})) {}
 
 BenchCommands::~BenchCommands() = default;
 

@@ -5,14 +5,15 @@
 #include <random>
 
 #include "base/philox.h"
+#include "trainer/bench/bench_seed.h"
 #include "trainer/contract/random_site.h"
 #include "trainer/samples/permutation.h"
 
 namespace regatta::trainer::bench {
 namespace {
 
-constexpr device::Stream kCompute = 0;
-constexpr std::uint64_t kSeed = 1;
+using model::kCompute;
+
 constexpr std::uint32_t kSite = 1001;
 // Length of the random numbers that everything is filled from, over and over; not a power of two,
 // so that rows of a matrix differ.

@@ -6,7 +6,7 @@
 namespace regatta::trainer::bench {
 namespace {
 
-constexpr device::Stream kCompute = 0;
+using model::kCompute;
 
 std::string rows_text(std::int64_t rows, std::int64_t columns) {
   return std::to_string(rows) + "x" + std::to_string(columns);

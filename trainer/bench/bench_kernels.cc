@@ -14,8 +14,8 @@ namespace regatta::trainer::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using model::kCompute;
 
-constexpr device::Stream kCompute = 0;
 constexpr double kTera = 1e12;
 // Launches replayed as one (Device::repeat), and how long such a group should last.
 constexpr std::int64_t kMaxGroup = 64;
@@ -26,7 +26,7 @@ constexpr double kLongProductSeconds = 0.25;
 constexpr int kSmallestProduct = 256;
 constexpr std::int64_t kSmallestCopy = 1 << 16;
 
-struct Timing {
+struct CallTiming {
   double median = 0, least = 0, most = 0;  // seconds of one call
   std::int64_t calls_per_batch = 0;
 };
@@ -37,7 +37,7 @@ class Stopwatch {
   Stopwatch(device::Device& device, const base::Clock& clock, const BenchKernelsOptions& options)
       : device_(device), clock_(clock), options_(options) {}
 
-  Timing measure(const std::function<void()>& enqueue, const std::function<void()>& reset) {
+  CallTiming measure(const std::function<void()>& enqueue, const std::function<void()>& reset) {
     const auto prepare = [&] {
       if (reset) reset();
       device_.synchronize();
@@ -147,7 +147,7 @@ void measure_copy(device::Device& device, Stopwatch& stopwatch, std::int64_t byt
       const device::DeviceMemory from(device, count, device::Dtype::Float32);
       const device::DeviceMemory to(device, count, device::Dtype::Float32);
       fill_with_numbers(device, from.view());
-      const Timing timing =
+      const CallTiming timing =
           stopwatch.measure([&] { device.copy(kCompute, to.view(), from.view()); }, {});
       device.forget_repeats();
       ceilings->copy_bytes = 4 * count;
@@ -176,7 +176,7 @@ Ceilings measure_ceilings(device::Device& device, Stopwatch& stopwatch,
   return ceilings;
 }
 
-Json json_of(const KernelCase& entry, const Timing& timing, const Ceilings& ceilings) {
+Json json_of(const KernelCase& entry, const CallTiming& timing, const Ceilings& ceilings) {
   const bool computes = entry.flop > 0;
   const double rate = (computes ? entry.flop : entry.bytes) / timing.median;
   Json json;
@@ -234,7 +234,7 @@ std::string bench_kernels(device::Device& device, const base::Clock& clock,
   json["kernels"] = Json::array();
   double step_seconds = 0;
   for (const KernelCase& entry : cases.cases()) {
-    const Timing timing = stopwatch.measure(entry.enqueue, entry.reset);
+    const CallTiming timing = stopwatch.measure(entry.enqueue, entry.reset);
     step_seconds += entry.calls_per_step * timing.median;
     json["kernels"].push_back(json_of(entry, timing, ceilings));
   }

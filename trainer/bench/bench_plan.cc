@@ -25,7 +25,6 @@ using topology::nccl::CommunicationCurve;
 using topology::plan::Bucket;
 using topology::plan::StepInputs;
 
-constexpr std::int64_t kElementBytes = 4;
 constexpr std::int64_t kStandardBytes = std::int64_t{25} << 20;
 // How far off a curve may be that was measured a moment ago, on ranks that did nothing else.
 constexpr double kCurveError = 0.1;

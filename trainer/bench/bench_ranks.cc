@@ -10,6 +10,7 @@
 #include "base/file_system.h"
 #include "base/statistics.h"
 #include "base/text.h"
+#include "trainer/bench/bench_seed.h"
 #include "trainer/device/unfused_device.h"
 #include "trainer/model/initial_weights.h"
 #include "trainer/ranks/borrowed_communicator.h"
@@ -19,8 +20,6 @@
 
 namespace regatta::trainer::bench {
 namespace {
-
-constexpr std::uint64_t kSeed = 1;
 
 // What a rank measures of a step; doubles, so that it travels as it is.
 struct Measured {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/statistics.h"
 #include "base/text.h"
+#include "trainer/bench/bench_seed.h"
 #include "trainer/model/bert.h"
 #include "trainer/model/initial_weights.h"
 #include "trainer/samples/random_samples.h"
@@ -16,8 +17,6 @@
 
 namespace regatta::trainer::bench {
 namespace {
-
-constexpr std::uint64_t kSeed = 1;
 
 // VmHWM of this process in bytes; 0 where /proc does not tell.
 std::int64_t peak_resident_bytes() {

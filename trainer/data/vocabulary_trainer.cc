@@ -14,7 +14,6 @@ namespace {
 using base::Code;
 using base::Error;
 
-constexpr std::string_view kContinuation = "##";
 constexpr const char* kSpecial[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
 using Symbol = std::int32_t;

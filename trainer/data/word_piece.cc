@@ -10,7 +10,6 @@
 namespace regatta::trainer::data {
 namespace {
 
-constexpr std::string_view kContinuation = "##";
 constexpr std::size_t kMostNodes = std::size_t{1} << 24U;
 constexpr std::size_t kMostPops = std::size_t{1} << 28U;
 constexpr int kLargestWordLimit = 1000;

@@ -13,6 +13,9 @@
 
 namespace regatta::trainer::data {
 
+// What begins a piece that goes on with a word.
+inline constexpr std::string_view kContinuation = "##";
+
 struct TokenizerOptions {
   bool lower_case = true;  // also drops accents
   // Longer words, in code points, become [UNK]: 200 in Google's code, 100 in Hugging Face's.

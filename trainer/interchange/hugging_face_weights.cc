@@ -10,12 +10,10 @@
 namespace regatta::trainer::interchange {
 namespace {
 
+using checkpoint::short_name;
+
 constexpr char kWeightsFile[] = "model.safetensors";
 constexpr char kFormat[] = "format";
-
-std::string short_name(const std::string& name) {
-  return "'" + base::printable(name.substr(0, 80)) + "'";
-}
 
 checkpoint::SafetensorsReader open_weights(base::FileSystem& files, const base::Path& directory) {
   const base::Path path = directory / kWeightsFile;

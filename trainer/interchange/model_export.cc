@@ -24,11 +24,10 @@ using base::Error;
 using base::Path;
 using checkpoint::CheckpointStore;
 using checkpoint::NamedTensor;
+using run::shown;
 
 constexpr std::uint64_t kMaxDatasetManifest = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kSpareBytes = std::uint64_t{8} << 20U;  // the small files
-
-std::string shown(const Path& path) { return base::printable(path.string()); }
 
 struct Tokenization {
   data::Vocabulary vocabulary;

@@ -20,6 +20,7 @@
 #include "trainer/interchange/staged_directory.h"
 #include "trainer/interchange/tensorflow_weights.h"
 #include "trainer/model/initial_weights.h"
+#include "trainer/run/checkpoint_choice.h"
 #include "trainer/run/checkpoint_keeper.h"
 
 namespace regatta::trainer::interchange {
@@ -28,10 +29,9 @@ namespace {
 using base::Code;
 using base::Error;
 using base::Path;
+using run::shown;
 
 constexpr std::uint64_t kMaxText = std::uint64_t{1} << 20U;
-
-std::string shown(const Path& path) { return base::printable(path.string()); }
 
 // The parts that a model may lack as a whole.
 constexpr const char* kOptionalParts[] = {"bert.pooler.", "cls.predictions.",

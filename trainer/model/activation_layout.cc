@@ -3,8 +3,6 @@
 namespace regatta::trainer::model {
 namespace {
 
-constexpr std::int64_t kAlignment = 256;
-
 class Placer {
  public:
   Placer(std::int64_t hidden, device::Dtype compute) : hidden_(hidden), compute_(compute) {}
@@ -24,7 +22,8 @@ class Placer {
  private:
   Buffer place(std::int64_t count, device::Dtype dtype) {
     const Buffer buffer{bytes_, count, dtype};
-    bytes_ = (bytes_ + count * device::size_of(dtype) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ = (bytes_ + count * device::size_of(dtype) + kAlignmentBytes - 1) / kAlignmentBytes *
+             kAlignmentBytes;
     return buffer;
   }
 

@@ -9,7 +9,7 @@
 namespace regatta::trainer::model {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // elements: 256 bytes
+constexpr std::int64_t kAlignmentElements = kAlignmentBytes / std::int64_t{sizeof(std::int32_t)};
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -41,7 +41,7 @@ InputLayout input_layout(const BatchRoom& room) {
   InputLayout layout;
   const auto place = [&](std::int64_t* offset, std::int64_t count) {
     *offset = layout.size;
-    layout.size = rounded_up(layout.size + count, kAlignment);
+    layout.size = rounded_up(layout.size + count, kAlignmentElements);
   };
   for (std::int64_t* of_tokens :
        {&layout.ids, &layout.types, &layout.ordinals, &layout.positions, &layout.sorted}) {

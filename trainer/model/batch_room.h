@@ -10,6 +10,9 @@
 
 namespace regatta::trainer::model {
 
+// Of what lies in a block of device memory.
+inline constexpr std::int64_t kAlignmentBytes = 256;
+
 // Sizes of everything a forward and backward pass touches.
 struct BatchRoom {
   std::int64_t tokens = 0, samples = 0, masked = 0, max_length = 0;

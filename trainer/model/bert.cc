@@ -6,7 +6,6 @@
 namespace regatta::trainer::model {
 namespace {
 
-constexpr device::Stream kCompute = 0;
 constexpr char kWordEmbedding[] = "bert.embeddings.word_embeddings.weight";
 
 }  // namespace

@@ -1,12 +1,6 @@
 #include "trainer/model/input_feed.h"
 
 namespace regatta::trainer::model {
-namespace {
-
-constexpr device::Stream kCompute = 0;
-
-}  // namespace
-
 InputFeed::InputFeed(device::Device& device) : device_(device), copies_(device.make_stream()) {}
 
 InputFeed::~InputFeed() { device_.synchronize(); }

@@ -10,6 +10,9 @@
 
 namespace regatta::trainer::model {
 
+// The stream that everything is computed on (trainer/device/device.h).
+inline constexpr device::Stream kCompute = 0;
+
 class InputFeed {
  public:
   explicit InputFeed(device::Device& device);

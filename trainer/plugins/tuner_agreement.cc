@@ -59,7 +59,7 @@ base::UniqueFd copy_in_memory(const std::string& bytes) {
   return copy;
 }
 
-[[noreturn]] void refuse(const std::string& why) { throw base::Error(base::Code::User, why); }
+[[noreturn]] void refuse_plan(const std::string& why) { throw base::Error(base::Code::User, why); }
 
 TunerOffer offer_of(base::FileSystem& files, const base::Path& path, const PluginPlace& plugins,
                     int ranks, int nccl_version) {
@@ -68,14 +68,14 @@ TunerOffer offer_of(base::FileSystem& files, const base::Path& path, const Plugi
   int plan_ranks = 0, plan_nccl = 0;
   const char* const complaint = plugin.entry<Complaint>("regatta_tuner_complaint")(
       plan.data(), plan.size(), &plan_ranks, &plan_nccl);
-  if (complaint != nullptr) refuse(std::string("plan.tuner ") + complaint + "; plan again");
+  if (complaint != nullptr) refuse_plan(std::string("plan.tuner ") + complaint + "; plan again");
   if (plan_ranks != ranks) {
-    refuse("plan.tuner is for " + std::to_string(plan_ranks) + " ranks, not " +
-           std::to_string(ranks) + "; plan again");
+    refuse_plan("plan.tuner is for " + std::to_string(plan_ranks) + " ranks, not " +
+                std::to_string(ranks) + "; plan again");
   }
   if (plan_nccl != 0 && plan_nccl / kMinor != nccl_version / kMinor) {
-    refuse("plan.tuner is for NCCL " + version_text(plan_nccl) + ", and this is " +
-           version_text(nccl_version) + "; plan again");
+    refuse_plan("plan.tuner is for NCCL " + version_text(plan_nccl) + ", and this is " +
+                version_text(nccl_version) + "; plan again");
   }
   TunerOffer offer;
   offer.plugin = std::filesystem::absolute(plugin.path()).string();
@@ -122,7 +122,7 @@ TunerOffer tuner_offer(base::FileSystem& files, const base::Path& plan, const Pl
   if (!is_there) return offer;
   try {
     const std::string why = why_overridden(variables);
-    if (!why.empty()) refuse(why);
+    if (!why.empty()) refuse_plan(why);
     return offer_of(files, plan, plugins, ranks, nccl_version);
   } catch (const base::Error& error) {
     offer.text = "no " + std::string(error.what()).substr(0, kMostTextBytes);

@@ -27,6 +27,7 @@ namespace regatta::trainer::run {
 namespace {
 
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
+constexpr std::uint64_t kEndBytes = 64U << 10U;  // of a journal, that hold how it ended
 // Bytes per second that a first checkpoint is reckoned with, until one was timed.
 constexpr double kSlowDisk = 200e6;
 
@@ -48,6 +49,30 @@ contract::RunConfig complete_config(const AttemptContext& context, const data::D
   if (config.threads == 0) config.threads = std::max(1, base::usable_cores() / ranks_per_node);
   config.ranks_per_node = ranks_per_node;
   return config;
+}
+
+// Of earlier attempts, as the ends of their journals say.
+struct Past {
+  bool trained = false;               // a step
+  std::optional<std::int64_t> ended;  // the step at which the run had come to its end
+};
+
+Past past_of(const AttemptContext& context) {
+  Past past;
+  for (const contract::AttemptName& attempt : context.directory.attempts()) {
+    const base::Path journal = context.directory.journal_path(attempt);
+    if (!context.files.exists(journal)) continue;
+    for (const contract::JournalRecord& record :
+         contract::parse_journal(base::read_tail(context.files, journal, kEndBytes)).records) {
+      const auto* end = std::get_if<contract::EndRecord>(&record.body);
+      past.trained |= std::holds_alternative<contract::StepRecord>(record.body) ||
+                      (end != nullptr && end->step > 0);
+      if (end != nullptr && end->exit_code == static_cast<int>(contract::ExitCode::Finished)) {
+        past.ended = end->step;
+      }
+    }
+  }
+  return past;
 }
 
 // What Slurm calls the node that it started this rank on; else the machine's own name.
@@ -377,10 +402,19 @@ void AttemptRunner::report_skipped(const std::vector<contract::CheckpointRecord>
               "checkpoint " + record.name + " was skipped: " + record.message);
   }
   if (skipped.empty() || found_another) return;
-  const std::string text = "none of the run's checkpoints can be used (" +
-                           std::to_string(skipped.size()) +
-                           " skipped), so training starts from step 0; stop the run if one of them "
-                           "can be restored";
+  const std::string none =
+      "none of the run's checkpoints can be used (" + std::to_string(skipped.size()) + " skipped)";
+  // Who extends or forks a run means to go on.
+  const Past past = past_of(context_);
+  if (past.ended || !past.trained) {
+    throw base::Error(base::Code::User,
+                      none +
+                          (past.ended ? ", and it had ended at step " + std::to_string(*past.ended)
+                                      : ", and it was to go on from one of them") +
+                          "; restore one, or submit a new run to begin at step 0");
+  }
+  const std::string text =
+      none + ", so training starts from step 0; stop the run if one of them can be restored";
   context_.journal.write(contract::WarningRecord{text});
   base::log(base::LogLevel::Warning, text);
 }

@@ -15,9 +15,9 @@ using base::Code;
 using base::Error;
 using base::Path;
 
-std::string shown(const Path& path) { return base::printable(path.string()); }
-
 }  // namespace
+
+std::string shown(const Path& path) { return base::printable(path.string()); }
 
 CheckpointPlace checkpoint_place(base::FileSystem& files, const Path& given) {
   Path path = std::filesystem::absolute(given).lexically_normal();

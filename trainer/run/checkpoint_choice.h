@@ -13,6 +13,9 @@
 
 namespace regatta::trainer::run {
 
+// As messages have it.
+[[nodiscard]] std::string shown(const base::Path& path);
+
 struct CheckpointPlace {
   base::Path run;
   std::string name;  // empty: its newest

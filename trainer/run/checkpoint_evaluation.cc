@@ -27,11 +27,9 @@ namespace {
 using base::Code;
 using base::Error;
 using base::Path;
+using model::kCompute;
 
-constexpr device::Stream kCompute = 0;
 constexpr int kMostRanks = 1 << 20;
-
-std::string shown(const Path& path) { return base::printable(path.string()); }
 
 // The data to evaluate on, and what the model was trained on as far as it is known.
 struct Data {

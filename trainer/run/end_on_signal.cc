@@ -9,7 +9,7 @@
 namespace regatta::trainer::run {
 namespace {
 
-constexpr timespec kLook = {0, 50'000'000};  // how long its end may take
+constexpr timespec kSignalLook = {0, 50'000'000};  // how long its end may take
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void EndOnSignal::pass() const {
 
 void EndOnSignal::serve() {
   while (!over_) {
-    const int number = sigtimedwait(&signals_, nullptr, &kLook);
+    const int number = sigtimedwait(&signals_, nullptr, &kSignalLook);
     if (number <= 0) continue;
     ending_ = true;
     clean_();

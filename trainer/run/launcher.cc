@@ -19,7 +19,7 @@ namespace {
 
 // Between two looks at mpirun and at the signals.
 constexpr auto kLook = std::chrono::milliseconds(50);
-constexpr std::uint64_t kMostBytes = 64;
+constexpr std::uint64_t kMostExitBytes = 64;
 
 // Rank 0's exit code: mpirun takes any but 0 for a crash, waits a second and writes a page about
 // it, so ranks that end in order return 0 and leave their code in this file.
@@ -36,7 +36,7 @@ class ExitFile {
   [[nodiscard]] const base::Path& path() const { return path_; }
   [[nodiscard]] std::optional<std::int64_t> code() const {
     try {
-      return base::parse_integer(base::posix_file_system().read(path_, kMostBytes));
+      return base::parse_integer(base::posix_file_system().read(path_, kMostExitBytes));
     } catch (const base::Error&) {
       return std::nullopt;
     }

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kMark = ":::MLLOG ";
 constexpr const char* kWriter = "regatta-train";
-constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20U;  // of a log that is gone on with
+constexpr std::uint64_t kMostLogBytes = std::uint64_t{64} << 20U;  // of a log that is gone on with
 constexpr const char* kPoint = "POINT_IN_TIME";
 constexpr const char* kBegin = "INTERVAL_START";
 constexpr const char* kEnd = "INTERVAL_END";
@@ -58,7 +58,7 @@ struct MllogWriter::Line {
 MllogWriter::MllogWriter(base::FileSystem& files, const base::Path& path, std::string run,
                          double started_utc)
     : files_(files), path_(path), run_(std::move(run)), started_utc_(started_utc) {
-  const bool goes_on = !files_.exists(path_) || take_up(files_.read(path_, kMostBytes));
+  const bool goes_on = !files_.exists(path_) || take_up(files_.read(path_, kMostLogBytes));
   if (goes_on) file_ = files_.open(path_, base::FileSystem::Open::Append);
 }
 

@@ -17,8 +17,8 @@ namespace regatta::trainer::run {
 namespace {
 
 // A network file system may show a new directory late.
-constexpr int kLooks = 100;
-constexpr auto kLook = std::chrono::milliseconds(100);
+constexpr int kDirectoryLooks = 100;
+constexpr auto kDirectoryLook = std::chrono::milliseconds(100);
 
 contract::EndRecord failure(contract::ExitCode code, const std::string& reason,
                             const std::string& message) {
@@ -55,8 +55,8 @@ void check_ranks(base::FileSystem& files, const base::Path& attempt, const base:
                  ranks::HostCollectives& host) {
   if (host.ranks() == 1) return;
   ranks::run_on_all_ranks(host, [&] {
-    for (int look = 0; look < kLooks && !files.exists(attempt); ++look) {
-      std::this_thread::sleep_for(kLook);
+    for (int look = 0; look < kDirectoryLooks && !files.exists(attempt); ++look) {
+      std::this_thread::sleep_for(kDirectoryLook);
     }
     if (!files.exists(attempt)) {
       throw base::Error(base::Code::Operator,

@@ -13,7 +13,8 @@
 namespace regatta::trainer::step {
 namespace {
 
-constexpr device::Stream kCompute = 0;
+using model::kCompute;
+
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements on the host at a time
 
 // Looks at device memory through a piece of host memory.

@@ -5,7 +5,7 @@
 namespace regatta::trainer::step {
 namespace {
 
-constexpr device::Stream kCompute = 0;
+using model::kCompute;
 
 }  // namespace
 

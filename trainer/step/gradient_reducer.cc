@@ -7,7 +7,7 @@
 namespace regatta::trainer::step {
 namespace {
 
-constexpr device::Stream kCompute = 0;
+using model::kCompute;
 
 }  // namespace
 

@@ -9,7 +9,8 @@
 namespace regatta::trainer::step {
 namespace {
 
-constexpr device::Stream kCompute = 0;
+using model::kCompute;
+
 constexpr int kDifference = 0, kWhole = 1;
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace regatta::trainer::step {
 namespace {
 
-constexpr device::Stream kCompute = 0;
+using model::kCompute;
 
 bool is_whole(const std::vector<StatePiece>& pieces, const contract::TensorTable& table) {
   return pieces.size() == 1 && pieces[0].arena_begin == 0 && pieces[0].size == table.arena_size;

@@ -11,7 +11,8 @@
 namespace regatta::trainer::step {
 namespace {
 
-constexpr device::Stream kCompute = 0;
+using model::kCompute;
+
 constexpr int kSumCount = 6;
 
 contract::BatchSizes sizes_of(const std::vector<samples::PackedBatch>& batches) {

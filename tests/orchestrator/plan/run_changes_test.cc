@@ -79,6 +79,10 @@ TEST(RunChanges, OthersAreRefusedByName) {
            {R"({"target": null})", "is null"},
            {R"({"slurm": {"time_limit": null}})", "is null"},
            {R"({"steps": 0})", "steps"},
+           {R"({"steps": "40"})", "steps is a text; give it as 40, without quotes"},
+           {R"({"target": {"stop": "false"}})", "target.stop is a text"},
+           {R"({"steps": 40, "steps": 50})", "steps stands twice"},
+           {R"({"target": {"value": 0.5, "value": 0.6}})", "value stands twice"},
            {R"({"stepz": 40})", "stepz"},
            {R"({"target": 1.5})", "target.value"}}) {
     EXPECT_THAT(error_of(with_changes, changes), HasSubstr(why)) << changes;

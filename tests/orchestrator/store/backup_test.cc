@@ -191,6 +191,38 @@ TEST_F(BackupTest, IsPutBackAndTheStoreThatWasThereKept) {
   const store::Store opened(data());
 }
 
+// Who has read the rows of a run to its newest, and asks for what came since, misses none that
+// comes after the restore.
+TEST_F(BackupTest, RowsThatComeAfterARestoreFollowAllThatWereRead) {
+  const auto train = [this](store::Store& store, std::int64_t first, std::int64_t last) {
+    runs::Attempt attempt;
+    attempt.row = store.add_attempt(runs::RunNumber{1}, 1, "0123456789abcdef");
+    const runs::Run run = *store.run(runs::RunNumber{1});
+    for (std::int64_t step = first; step <= last; ++step) {
+      store.append(run, attempt, {step_record(step, step)});
+    }
+  };
+  std::int64_t read = 0;
+  {
+    store::Store store(data());
+    add_runs(&store, 1, 1);
+    train(store, 1, 5);
+    (void)store::back_up(data(), file());
+    train(store, 6, 90);
+    read = store.steps_after(runs::RunNumber{1}, 0, 1000).back().cursor;
+  }
+  (void)restore();
+  store::Store store(data());
+  EXPECT_EQ(store.steps_after(runs::RunNumber{1}, 0, 1000).size(), 5U);
+  train(store, 6, 7);
+  const auto since = store.steps_after(runs::RunNumber{1}, read, 1000);
+  ASSERT_GE(since.size(), 2U);
+  EXPECT_EQ(since.at(since.size() - 2).step, 6);
+  EXPECT_EQ(since.back().step, 7);
+  EXPECT_EQ(store.steps_after(runs::RunNumber{1}, since.at(since.size() - 2).cursor, 1000).size(),
+            1U);
+}
+
 // The store is damaged, which is why somebody restores: its log cannot be folded into it.
 TEST_F(BackupTest, IsPutInThePlaceOfADamagedStore) {
   {

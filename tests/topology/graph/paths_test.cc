@@ -443,12 +443,13 @@ TEST(NcclSpeeds, AreNccls) {
   };
   for (const auto& [text, width, speed] : pcie) {
     ASSERT_TRUE(graph::parse_pcie_speed(text)) << text;
-    EXPECT_NEAR(graph::pcie_gb_per_s(*graph::parse_pcie_speed(text), width), speed, 1e-9) << text;
+    EXPECT_NEAR(graph::nccl_pcie_gb_per_s(*graph::parse_pcie_speed(text), width), speed, 1e-9)
+        << text;
   }
   for (const char* const bad : {"", "16", "GT/s", " GT/s", "x GT/s", "-1 GT/s", "nan GT/s"}) {
     EXPECT_FALSE(graph::parse_pcie_speed(bad)) << bad;
   }
-  EXPECT_NEAR(graph::pcie_gb_per_s(0, 0), 12, 1e-9) << "what NCCL takes for a VM";
+  EXPECT_NEAR(graph::nccl_pcie_gb_per_s(0, 0), 12, 1e-9) << "what NCCL takes for a VM";
   const std::pair<graph::CpuModel, double> cpus[] = {
       {{"x86_64", "AuthenticAMD", 175, 1}, 16},
       {{"x86_64", "GenuineIntel", 6, 79}, 6},

@@ -40,6 +40,42 @@ TEST_F(RunProcess, ADamagedCheckpointIsNamedAndSkipped) {
   EXPECT_EQ(records_of<contract::StartRecord>(run).back().first_step, 28);
 }
 
+void damage_checkpoints(const base::Path& run) {
+  for (const auto& entry : std::filesystem::directory_iterator(run / "checkpoints")) {
+    if (!checkpoint::parse_checkpoint_name(entry.path().filename().string())) continue;
+    std::filesystem::resize_file(entry.path() / "model.safetensors", 1000);
+  }
+}
+
+// Who lets a run that is over train on does not mean to train it again.
+TEST_F(RunProcess, WhatHasEndedDoesNotBeginAgain) {
+  const base::Path run = make_run("over", run_file(*dataset_, 30));
+  ASSERT_EQ(run_to_end(run), 0);
+  std::string text = base::posix_file_system().read(run / "run.json", 1U << 20U);
+  std::ofstream(run / "run.json") << with(text, "\"steps\": 30", "\"steps\": 40");
+  damage_checkpoints(run);
+  EXPECT_EQ(resume_to_end(run), static_cast<int>(contract::ExitCode::User));
+  const std::string why = records_of<contract::EndRecord>(run).back().message;
+  EXPECT_NE(why.find("had ended at step 30"), std::string::npos) << why;
+  EXPECT_NE(why.find("submit a new run"), std::string::npos) << why;
+  EXPECT_TRUE(records_of<contract::WarningRecord>(run).empty());
+}
+
+// As a run has that was forked.
+TEST_F(RunProcess, WhatBeginsWithCheckpointsGoesOnFromOne) {
+  const base::Path parent = make_run("parent", run_file(*dataset_, 30));
+  ASSERT_EQ(run_to_end(parent), 0);
+  const base::Path run = make_run("forked", run_file(*dataset_, 40));
+  std::filesystem::copy(parent / "checkpoints", run / "checkpoints",
+                        std::filesystem::copy_options::recursive);
+  damage_checkpoints(run);
+  for (int again = 0; again < 2; again++) {
+    EXPECT_EQ(resume_to_end(run), static_cast<int>(contract::ExitCode::User));
+  }
+  const std::string why = records_of<contract::EndRecord>(run).back().message;
+  EXPECT_NE(why.find("was to go on from one of them"), std::string::npos) << why;
+}
+
 // They are later than all that the run saves from now on: it keeps what it saves all the same.
 TEST_F(RunProcess, DamagedCheckpointsTakeNoPlace) {
   std::string text = with(run_file(*dataset_, 100000), "every: 7", "every: 10");
@@ -48,10 +84,7 @@ TEST_F(RunProcess, DamagedCheckpointsTakeNoPlace) {
   ASSERT_EQ(run_to_end(run, {"--deadline-seconds", "2"}),
             static_cast<int>(contract::ExitCode::Continue));
   const std::int64_t damaged = records_of<contract::EndRecord>(run).back().step;
-  for (const auto& entry : std::filesystem::directory_iterator(run / "checkpoints")) {
-    if (!checkpoint::parse_checkpoint_name(entry.path().filename().string())) continue;
-    std::filesystem::resize_file(entry.path() / "model.safetensors", 1000);
-  }
+  damage_checkpoints(run);
   ASSERT_EQ(run_to_end(run, {"--deadline-utc", "1"}),
             static_cast<int>(contract::ExitCode::Continue));
   const contract::EndRecord end = records_of<contract::EndRecord>(run).back();
