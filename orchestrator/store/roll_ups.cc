@@ -34,12 +34,16 @@ constexpr const char* kStage =
 constexpr const char* kRemoveRows =
     "DELETE FROM steps WHERE cursor IN (SELECT cursor FROM steps WHERE run = ?1 AND cursor < "
     "(SELECT max(cursor) FROM steps WHERE run = ?1) ORDER BY cursor LIMIT ?2)";
-// Blocks of a level (?3) that are in one of the next (?4).
+// Blocks of a level (?3) that are in one of the next (?4), whose newest is found by its key: the
+// writer has no time to read them all.
 constexpr const char* kRemoveBlocks =
     "DELETE FROM step_blocks WHERE rowid IN (SELECT block.rowid FROM step_blocks AS block WHERE "
     "attempt IN (SELECT row FROM attempts WHERE run = ?1) AND level = ?3 AND last_sequence <= "
-    "(SELECT max(last_sequence) FROM step_blocks WHERE attempt = block.attempt AND level = ?4) "
-    "LIMIT ?2)";
+    "(SELECT last_sequence FROM step_blocks WHERE attempt = block.attempt AND level = ?4 "
+    "ORDER BY sequence DESC LIMIT 1) LIMIT ?2)";
+constexpr const char* kHasEnoughBlocks =
+    "SELECT count(*) FROM (SELECT 1 FROM step_blocks WHERE level = ?2 AND attempt IN "
+    "(SELECT row FROM attempts WHERE run = ?1) LIMIT ?3)";
 
 }  // namespace
 
@@ -81,10 +85,8 @@ bool Store::roll_up(runs::RunNumber run, const KeptSteps& kept, double now_utc) 
     resolution = static_cast<int>(ask.integer(2));
   }
   const int level = kBlockLevels[stage].seconds;
-  Statement count = writer_->prepare(
-      "SELECT count(*) FROM step_blocks WHERE level = ?2 AND attempt IN (SELECT row FROM attempts "
-      "WHERE run = ?1)");
-  count.bind(runs::row_of(run), level);
+  Statement count = writer_->prepare(kHasEnoughBlocks);
+  count.bind(runs::row_of(run), level, kFewestPoints);
   const bool enough = count.step() && count.integer(0) >= kFewestPoints;
   count.run();
   bool more = false;

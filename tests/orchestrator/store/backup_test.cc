@@ -195,9 +195,8 @@ TEST_F(BackupTest, IsPutBackAndTheStoreThatWasThereKept) {
 // comes after the restore.
 TEST_F(BackupTest, RowsThatComeAfterARestoreFollowAllThatWereRead) {
   const auto train = [this](store::Store& store, std::int64_t first, std::int64_t last) {
-    runs::Attempt attempt;
-    attempt.row = store.add_attempt(runs::RunNumber{1}, 1, "0123456789abcdef");
     const runs::Run run = *store.run(runs::RunNumber{1});
+    const runs::Attempt attempt = store.attempts(run.number).at(0);
     for (std::int64_t step = first; step <= last; ++step) {
       store.append(run, attempt, {step_record(step, step)});
     }
@@ -206,6 +205,7 @@ TEST_F(BackupTest, RowsThatComeAfterARestoreFollowAllThatWereRead) {
   {
     store::Store store(data());
     add_runs(&store, 1, 1);
+    store.add_attempt(runs::RunNumber{1}, 1, "0123456789abcdef");
     train(store, 1, 5);
     (void)store::back_up(data(), file());
     train(store, 6, 90);

@@ -181,6 +181,25 @@ TEST(StoreScale, ALongSeriesCostsWhatIsSent) {
   EXPECT_LE(steps(many), 1.4 * before) << "2000 rows instead of 1500";
 }
 
+// Nobody else writes meanwhile.
+TEST(StoreScale, APieceOfARollUpCostsWhatItRemoves) {
+  const auto steps_of_a_piece = [](int long_run_steps) {
+    Stack stack({2, 1, long_run_steps});
+    const auto steps = [&stack] {
+      std::int64_t sum = 0;
+      for (const store::StatementFigures& each : stack.store().figures()) sum += each.steps;
+      return static_cast<double>(sum);
+    };
+    const double before = steps();
+    int pieces = 0;
+    while (stack.store().roll_up(runs::RunNumber{1}, {}, 1e10)) ++pieces;
+    EXPECT_GE(pieces, long_run_steps * 11 / 10 / 2000) << "rows, and blocks of 10 s";
+    EXPECT_EQ(stack.store().step_resolution(runs::RunNumber{1}), 60);
+    return (steps() - before) / pieces;
+  };
+  EXPECT_LE(steps_of_a_piece(240'000), 1.3 * steps_of_a_piece(80'000));
+}
+
 TEST(StoreScale, AListIsReadInAFixedNumberOfStatements) {
   Stack stack({300, 5, 10});
   const auto statements = [&](const std::string& limit) {

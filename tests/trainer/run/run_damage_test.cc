@@ -65,7 +65,9 @@ TEST_F(RunProcess, WhatHasEndedDoesNotBeginAgain) {
 TEST_F(RunProcess, WhatBeginsWithCheckpointsGoesOnFromOne) {
   const base::Path parent = make_run("parent", run_file(*dataset_, 30));
   ASSERT_EQ(run_to_end(parent), 0);
-  const base::Path run = make_run("forked", run_file(*dataset_, 40));
+  const base::Path run = directory_.path() / "forked";
+  std::filesystem::create_directory(run);
+  std::filesystem::copy(parent / "run.json", run);
   std::filesystem::copy(parent / "checkpoints", run / "checkpoints",
                         std::filesystem::copy_options::recursive);
   damage_checkpoints(run);
