@@ -11,6 +11,7 @@
 namespace regatta::checkpoint {
 namespace {
 
+constexpr double kLeastCopySeconds = 60, kSlowestCopy = 20e6;  // bytes per second
 constexpr std::size_t kCopyBlock = std::size_t{8} << 20U;
 
 void copy_file(base::FileSystem& files, const base::Path& from, const ManifestFile& facts,
@@ -48,6 +49,12 @@ void copy_checkpoint(base::FileSystem& files, const base::Path& from, const Mani
   file->append(to_json(manifest));
   file->sync();
   files.sync_directory(to);
+}
+
+double copy_seconds(const Manifest& manifest) {
+  double bytes = 0;
+  for (const auto& [name, facts] : manifest.files) bytes += static_cast<double>(facts.bytes);
+  return kLeastCopySeconds + bytes / kSlowestCopy;
 }
 
 }  // namespace regatta::checkpoint

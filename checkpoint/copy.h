@@ -13,4 +13,7 @@ namespace regatta::checkpoint {
 void copy_checkpoint(base::FileSystem& files, const base::Path& from, const Manifest& manifest,
                      const base::Path& to);
 
+// That a copy may take, from and to a slow file server: a minute, and what 20 MB/s need.
+[[nodiscard]] double copy_seconds(const Manifest& manifest);
+
 }  // namespace regatta::checkpoint

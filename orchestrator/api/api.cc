@@ -75,7 +75,9 @@ Response Api::version(const Call&) {
 }
 
 Response Api::health(const Call&) {
-  return json_response(200, health_json(controller_, clock_.utc_seconds(), files_, shared_));
+  return json_response(200, health_json(controller_, clock_.utc_seconds(), files_, shared_,
+                                        webhooks_ == nullptr ? std::vector<webhooks::Status>{}
+                                                             : webhooks_->status()));
 }
 
 bool Api::is_ready() { return check_store(controller_).good; }
@@ -131,13 +133,18 @@ Response Api::told(const Call& call, const runs::Run& run, Response response, co
     event.checkpoint = base::parse_json<Json>(response.body).value("name", call.names[1]);
   }
   event.by = asker_of(call.request.peer);
+  note(event);
+  return response;
+}
+
+void Api::note(const store::Event& event) {
   try {
     controller_.store().note(event);
   } catch (const base::Error& error) {
-    base::log(base::LogLevel::Warning, "run " + run.id + ": no event tells of " + event.kind +
-                                           " by " + event.by + ": " + error.what());
+    base::log(base::LogLevel::Warning, "run " + event.run + ": no event tells of " + event.kind +
+                                           (event.by.empty() ? "" : " by " + event.by) + ": " +
+                                           error.what());
   }
-  return response;
 }
 
 Response Api::collect_checkpoints(const Call& call) {

@@ -39,6 +39,9 @@ class Api {
   // Thread-safe. Never throws base::Error: errors become their status and JSON.
   [[nodiscard]] Response handle(const Request& request);
 
+  // Those of checkpoints that were asked for before then, and are still there; each is an event.
+  void remove_exports_before(double utc);
+
   // Whether the store answers.
   [[nodiscard]] bool is_ready();
 
@@ -106,6 +109,8 @@ class Api {
   [[nodiscard]] runs::Run find(const Call& call);
   [[nodiscard]] Response told(const Call& call, const runs::Run& run, Response response,
                               const char* kind);
+  // Where the store cannot take it, the log has it.
+  void note(const store::Event& event);
   void follow_nodes(const Call& call, double seconds);
   [[nodiscard]] Response show_reference(const std::string& name);
   [[nodiscard]] LogPlace logs_of(const Call& call);

@@ -78,6 +78,19 @@ HealthCheck check_runs(control::Controller& controller, base::FileSystem& files,
   }
 }
 
+// One that is tried again may work again by itself; one that is given up does not.
+HealthCheck check_webhooks(const std::vector<webhooks::Status>& webhooks) {
+  std::vector<std::string> dead;
+  for (const webhooks::Status& each : webhooks) {
+    if (each.place.dead) dead.push_back(each.name);
+  }
+  if (dead.empty()) return {"webhooks", true, ""};
+  return {"webhooks", false,
+          base::join(dead, ", ") +
+              " given up after failures for days; `regatta webhooks "
+              "--redeliver NAME` tries again"};
+}
+
 }  // namespace
 
 Json version_json(const std::string& commit, const std::optional<std::string>& scheduler,
@@ -100,11 +113,13 @@ HealthCheck check_store(control::Controller& controller) {
 }
 
 Json health_json(control::Controller& controller, double now_utc, base::FileSystem& files,
-                 files::SharedFiles* shared) {
+                 files::SharedFiles* shared, const std::vector<webhooks::Status>& webhooks) {
+  std::vector<HealthCheck> all = {check_pages(controller), check_scheduler(controller, now_utc),
+                                  check_runs(controller, files, shared)};
+  if (!webhooks.empty()) all.push_back(check_webhooks(webhooks));
   bool good = true;
   Json checks = Json::array();
-  for (const HealthCheck& check : {check_pages(controller), check_scheduler(controller, now_utc),
-                                   check_runs(controller, files, shared)}) {
+  for (const HealthCheck& check : all) {
     good = good && check.good;
     checks.push_back({{"name", check.name}, {"good", check.good}, {"detail", check.detail}});
   }

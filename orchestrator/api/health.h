@@ -4,10 +4,12 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file_system.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/files/shared_files.h"
+#include "orchestrator/webhooks/webhooks.h"
 
 namespace regatta::orchestrator::api {
 
@@ -28,9 +30,10 @@ struct HealthCheck {
 [[nodiscard]] HealthCheck check_store(control::Controller& controller);
 
 // {"status": "ok" or "degraded", "checks": [{"name", "good", "detail"}…]} of the store, the
-// scheduler and the runs directory, which is looked into (in `shared`, which may be null).
-[[nodiscard]] nlohmann::ordered_json health_json(control::Controller& controller, double now_utc,
-                                                 base::FileSystem& files,
-                                                 files::SharedFiles* shared);
+// scheduler, the runs directory, which is looked into (in `shared`, which may be null), and the
+// webhooks, where there are some.
+[[nodiscard]] nlohmann::ordered_json health_json(
+    control::Controller& controller, double now_utc, base::FileSystem& files,
+    files::SharedFiles* shared, const std::vector<webhooks::Status>& webhooks = {});
 
 }  // namespace regatta::orchestrator::api

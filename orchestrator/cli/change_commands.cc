@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 constexpr NumberRange kCounts = {0, 1e9};
 constexpr int kAnswerLooks = 100;  // for what Slurm says of a time limit
 constexpr std::chrono::milliseconds kLook(100);
-constexpr double kForkSeconds = 60;  // for its checkpoint to be copied
+constexpr double kForkSeconds = 3600;  // its checkpoint is copied before the answer
 
 // key: empty where none is given.
 std::map<std::string, std::string> key_headers(const std::string& key) {

@@ -116,6 +116,11 @@ std::vector<Value> values_of_defaults(const std::vector<site::DefaultsFile>& fil
   first_days("ten_second_days", &site::MetricsDefaults::ten_second_days);
   first_days("minute_days", &site::MetricsDefaults::minute_days);
   for (const site::DefaultsFile& file : files) {
+    if (!file.exports.keep_days) continue;
+    values.push_back({"exports.keep_days", *file.exports.keep_days, file.path.string()});
+    break;
+  }
+  for (const site::DefaultsFile& file : files) {
     for (const site::WebhookSetting& webhook : file.webhooks) {
       const std::string key = "webhooks." + webhook.name;
       values.push_back({key + ".url", webhook.url, file.path.string()});

@@ -19,6 +19,7 @@
 #include "orchestrator/api/access.h"
 #include "orchestrator/api/api.h"
 #include "orchestrator/api/event_api.h"
+#include "orchestrator/api/export_retention.h"
 #include "orchestrator/api/opening.h"
 #include "orchestrator/api/server.h"
 #include "orchestrator/batch/batch_script.h"
@@ -97,10 +98,17 @@ store::KeptSteps kept_steps(const std::vector<site::DefaultsFile>& defaults) {
   return kept;
 }
 
-// What goes on beside everything else.
-void look_after(store::Store& store, const std::vector<site::DefaultsFile>& defaults) {
+// What goes on beside everything else; it ends before the API does.
+std::unique_ptr<api::ExportRetention> look_after(store::Store& store, api::Api& api,
+                                                 const std::vector<site::DefaultsFile>& defaults) {
   store.check_beside();
   store.roll_up_beside(kept_steps(defaults));
+  for (const site::DefaultsFile& file : defaults) {
+    if (!file.exports.keep_days) continue;
+    return std::make_unique<api::ExportRetention>(api, base::system_clock(),
+                                                  *file.exports.keep_days);
+  }
+  return nullptr;  // exports stay until somebody removes them
 }
 
 // Interruptible: it may ask a Slurm that is silent.
@@ -361,7 +369,7 @@ int serve(const ServeOptions& options, const Program& program) {
                       &shared, &webhooks, program.commit});
   controller.start();
   note(store, "controller.started", program.version + ", runs in " + runs.string());
-  look_after(store, defaults);
+  const auto beside = look_after(store, *api, defaults);
   opening.open(api.get());
   announce_ready(server->url(), ready_message(server->url(), data, runs, trainer));
   wait_for_end(signals, store, lost);

@@ -20,7 +20,7 @@
 namespace regatta::orchestrator::control {
 namespace {
 
-constexpr double kCopySeconds = 60;  // for one to be copied
+constexpr double kForkKeySeconds = 60;  // for another request with the same key
 constexpr const char* kReader = "fork";
 constexpr const char* kPlanFiles[] = {"plan.json", "plan.tuner"};
 
@@ -89,7 +89,7 @@ Controller::Accepted Controller::fork(const std::string& name, const ForkRequest
     refuse_unreadable(file.config.name);
     names.push_back(lock_name(*idempotency_key));
   }
-  const files::NameLocks::Held held = changing_.take(names, kCopySeconds);
+  const files::NameLocks::Held held = changing_.take(names, kForkKeySeconds);
   if (idempotency_key) {
     if (const auto before = submitted_before(*idempotency_key, digest)) return {*before, false};
   }
@@ -113,7 +113,7 @@ Controller::Accepted Controller::fork(const std::string& name, const ForkRequest
   run.forked_from = parent.id;
   run.forked_checkpoint = origin->name;
   DirectoryContents contents;
-  contents.seconds = kCopySeconds;
+  contents.seconds = checkpoint::copy_seconds(*origin->manifest);
   const bool with_plan =
       file.config.ranks == trainer::contract::parse_run_config(parent.config, "run.json").ranks;
   contents.fill = [files = &files_, clock = &clock_, origin, with_plan,

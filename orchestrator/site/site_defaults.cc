@@ -130,6 +130,15 @@ void read_metrics(base::Table table, MetricsDefaults* metrics) {
   table.finish();
 }
 
+void read_exports(base::Table table, ExportDefaults* exports) {
+  table.read("keep_days", &exports->keep_days);
+  if (exports->keep_days && (*exports->keep_days < 0 || *exports->keep_days > kMostDays)) {
+    table.fail("keep_days", "is " + base::short_number(*exports->keep_days, 8) + "; use 0 to " +
+                                base::short_number(kMostDays, 8) + " days");
+  }
+  table.finish();
+}
+
 void read_webhooks(base::Table& table, std::vector<WebhookSetting>* webhooks) {
   for (base::Table& each : table.tables("webhooks")) {
     WebhookSetting webhook;
@@ -191,6 +200,7 @@ DefaultsFile parse_defaults(const std::string& text, const base::Path& path) {
                                std::to_string(kMostParallel) + ", or 0 for no limit of the file's");
   }
   read_metrics(table.table("metrics"), &file.metrics);
+  read_exports(table.table("exports"), &file.exports);
   read_webhooks(table, &file.webhooks);
   file.slurm = trainer::contract::read_slurm_defaults(table);
   table.finish();

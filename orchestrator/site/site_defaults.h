@@ -20,6 +20,11 @@ struct MetricsDefaults {
   std::optional<double> raw_days, ten_second_days, minute_days;
 };
 
+// How long exports of checkpoints are kept (api/export_retention.h); absent: the file does not say.
+struct ExportDefaults {
+  std::optional<double> keep_days;
+};
+
 // A receiver of events; webhooks/webhooks.h sends them.
 struct WebhookSetting {
   std::string name;  // letters, digits, '.', '_' and '-'
@@ -36,6 +41,7 @@ struct DefaultsFile {
   std::string runs;  // the runs directory, absolute; empty: the file does not say
   int parallel = 0;  // runs at once; 0: the file does not say
   MetricsDefaults metrics;
+  ExportDefaults exports{};
   std::vector<WebhookSetting> webhooks{};
   trainer::contract::SlurmResources slurm;
   std::vector<std::string>

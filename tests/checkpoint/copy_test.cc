@@ -39,6 +39,13 @@ TEST_F(CopyTest, IsTheSameCheckpointAndOutlivesTheFirst) {
   EXPECT_EQ(to_json(*copies_.list()[0].manifest), to_json(first));
 }
 
+TEST_F(CopyTest, MayTakeWhatASlowFileServerNeeds) {
+  Manifest manifest;
+  manifest.files["a"].bytes = 3'000'000'000;
+  manifest.files["b"].bytes = 1'000'000'000;
+  EXPECT_DOUBLE_EQ(copy_seconds(manifest), 60 + 200);
+}
+
 TEST_F(CopyTest, SurvivesACrashOnceItReturned) {
   copy();
   files_.sync_directory(copies_.directory());

@@ -132,6 +132,52 @@ TEST_F(CkptTest, AnExportIsThereWholeUntilItIsRemoved) {
   EXPECT_TRUE(base::posix_file_system().list(run_ / "exports").empty());
 }
 
+TEST_F(CkptTest, AnExportGoesWhenItsDaysAreOver) {
+  write_patient_trainer();
+  tests::write_file(folder_.path() / "go", "");
+  const std::string name = write(7);
+  const std::string other = write(8);
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  EXPECT_EQ(exported("7")["state"], "done");
+  const double asked = base::system_clock().utc_seconds();
+  const auto removals = [this] {
+    return store_.snapshot().events_after({{"checkpoint.export_removed"}, id_, "", ""}, 0, 10);
+  };
+  api_.remove_exports_before(asked - 60);
+  EXPECT_EQ(got("/7/export")["state"], "done") << "too early";
+
+  EXPECT_EQ(post(address() + "/8/export").status, 202);
+  EXPECT_EQ(exported("8")["state"], "done");
+  std::filesystem::remove_all(run_ / "exports" / other);  // by hand
+  api_.remove_exports_before(asked + 60);
+  EXPECT_EQ(get(address() + "/7/export").status, 404);
+  EXPECT_TRUE(base::posix_file_system().list(run_ / "exports").empty());
+  ASSERT_EQ(removals().events.size(), 1U);
+  EXPECT_EQ(removals().events[0].checkpoint, name);
+  EXPECT_EQ(removals().events[0].by, "");
+  EXPECT_EQ(removals().events[0].words, "its days were over");
+
+  EXPECT_EQ(post(address() + "/7/export").status, 202) << "again";
+  EXPECT_EQ(exported("7")["state"], "done");
+  api_.remove_exports_before(asked);
+  EXPECT_EQ(got("/7/export")["state"], "done") << "its own days count";
+  api_.remove_exports_before(asked + 3600);
+  EXPECT_EQ(removals().events.size(), 2U);
+}
+
+// One that is being made when its days are over goes later.
+TEST_F(CkptTest, AnExportUnderWayIsLeftToBeMade) {
+  write_patient_trainer();
+  write(7);
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  const double later = base::system_clock().utc_seconds() + 60;
+  api_.remove_exports_before(later);
+  tests::write_file(folder_.path() / "go", "");
+  EXPECT_EQ(exported("7")["state"], "done");
+  api_.remove_exports_before(later);
+  EXPECT_EQ(get(address() + "/7/export").status, 404);
+}
+
 TEST_F(CkptTest, AnExportWithAFileThatCannotBeReadIsNotDone) {
   const std::string name = write(7);
   const base::Path output = run_ / "exports" / name;

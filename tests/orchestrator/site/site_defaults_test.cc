@@ -95,6 +95,10 @@ TEST_F(Defaults, NameFileLineAndKeyOfWhatIsWrong) {
   EXPECT_THAT(refusal("metrics: {raw_days: 30, minute_days: 29}\n"),
               testing::AllOf(HasSubstr("metrics.minute_days"), HasSubstr("use 30 to 36500")));
   EXPECT_THAT(refusal("metrics: {raw_days: -1}\n"), HasSubstr("metrics.raw_days"));
+  EXPECT_THAT(refusal("exports: {keep_days: -1}\n"),
+              testing::AllOf(HasSubstr("exports.keep_days"), HasSubstr("use 0 to 36500")));
+  EXPECT_THAT(refusal("exports: {keep_days: 36501}\n"), HasSubstr("exports.keep_days"));
+  EXPECT_THAT(refusal("exports: {days: 3}\n"), HasSubstr("exports.days"));
   EXPECT_THAT(refusal("metrics: {raw_day: 1}\n"), HasSubstr("metrics.raw_day"));
   EXPECT_THAT(refusal("steps: 5\n"), HasSubstr("steps"));
   EXPECT_THAT(refusal("slurm: {account: 'a b'}\n"), HasSubstr("account"));
@@ -252,6 +256,7 @@ class ConfigShow : public Defaults {
 TEST_F(ConfigShow, SaysWhatIsSetAndWhere) {
   write("user.yaml", "parallel: 3\nmetrics: {raw_days: 2.5}\nslurm: {account: me}\n");
   write("site.yaml",
+        "exports: {keep_days: 14}\n"
         "runs: /r\nwebhooks: [{name: pager, url: 'https://h/secret', kinds: [run], secret_file: "
         "/s}]\n"
         "parallel: 9\nmetrics: {raw_days: 3, minute_days: 100}\nslurm: {account: them, "
@@ -264,7 +269,7 @@ TEST_F(ConfigShow, SaysWhatIsSetAndWhere) {
        {"runs  /r  " + at + "/site.yaml", "parallel  3  " + at + "/user.yaml",
         "metrics.raw_days  2.5  " + at + "/user.yaml",
         "metrics.minute_days  100.0  " + at + "/site.yaml",
-        "slurm.account  me  " + at + "/user.yaml",
+        "exports.keep_days  14.0  " + at + "/site.yaml", "slurm.account  me  " + at + "/user.yaml",
         "webhooks.pager.url  (hidden; --secrets shows it)  " + at + "/site.yaml",
         "webhooks.pager.kinds  [\"run\"]  " + at + "/site.yaml",
         "webhooks.pager.secret_file  /s  " + at + "/site.yaml",
