@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "orchestrator/store/roll_ups.h"
 #include "orchestrator/store/step_blocks.h"
 #include "orchestrator/store/store_reads.h"
 
@@ -180,7 +181,7 @@ std::vector<StepRow> StoreReads::rolled_up_after(runs::RunNumber run, int level,
   return rows;
 }
 
-// So large a level that what is read is not much more than what is wanted of it.
+// So large a level that it still draws the run, and that not much more is read than is wanted.
 std::vector<StepRow> StoreReads::rolled_up(runs::RunNumber run, std::int64_t cursor, int limit) {
   const int resolution = step_resolution(run);
   if (resolution == 0) return {};
@@ -193,7 +194,7 @@ std::vector<StepRow> StoreReads::rolled_up(runs::RunNumber run, std::int64_t cur
     for (const BlockLevel& coarser : kBlockLevels) {
       if (coarser.seconds <= resolution) continue;
       count.bind(runs::row_of(run), coarser.seconds, cursor);
-      if (!count.step() || count.integer(0) < limit) break;
+      if (!count.step() || count.integer(0) < std::min(limit, kFewestPoints)) break;
       level = coarser.seconds;
       count.run();
     }

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "orchestrator/api/api.h"
+#include "orchestrator/store/roll_ups.h"
 #include "tests/orchestrator/store/filled_store.h"
 #include "tests/orchestrator/support.h"
 
@@ -163,6 +164,19 @@ TEST(StoreScale, NoRequestCostsMoreWithMoreRuns) {
     const double most = 1.25 * static_cast<double>(before.at(sql).steps) + 150;
     EXPECT_LE(static_cast<double>(figures.steps), most) << sql;
   }
+}
+
+TEST(StoreScale, ALongSeriesThatIsRolledUpIsReadInBlocksThatDrawIt) {
+  Stack stack({2, 1, 660'000});  // a step a second: 11,000 minutes
+  while (stack.store().roll_up(runs::RunNumber{1}, {0, 1e6, 1e6}, 1e10)) {
+  }
+  ASSERT_EQ(stack.store().step_resolution(runs::RunNumber{1}), 10);
+  const std::string id = stack.store().run(runs::RunNumber{1})->id;
+  const std::size_t points = stack.json("runs/" + id + "/metrics")["steps"].size();
+  EXPECT_GE(points, 1000U);
+  EXPECT_LE(points, 2000U);
+  EXPECT_LE(stack.store().snapshot().steps(runs::RunNumber{1}, 0, 2000).size(), 1300U)
+      << "1,100 blocks of 10 min, not 11,000 of 1 min";
 }
 
 TEST(StoreScale, ALongSeriesCostsWhatIsSent) {
