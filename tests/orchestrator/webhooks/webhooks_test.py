@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -46,7 +47,7 @@ def wait(what, predicate, seconds=SECONDS):
 class Receiver:
     """Keeps what it accepts; `answer` is called with the event of each request and gives a status (or hangs)."""
 
-    def __init__(self, answer=lambda event: 200):
+    def __init__(self, answer=lambda event: 200, certificate=None):
         self.answer, self.events, self.tries, self.forged = answer, [], [], []
         receiver = self
 
@@ -82,7 +83,11 @@ class Receiver:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hidden-path"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"http{'s' if certificate else ''}://127.0.0.1:{self.server.server_port}/hidden-path"
         self.elsewhere = self.url
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -327,6 +332,22 @@ def nothing_goes_elsewhere():
     names_that_lie(target)
 
 
+def a_certificate_that_nobody_vouches_for_is_refused():
+    with tempfile.TemporaryDirectory(prefix="regatta-webhooks-") as name:
+        pem = pathlib.Path(name) / "own.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", pem, "-out", pem.with_suffix(".crt"),
+                        "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
+                       check=True, capture_output=True)
+        pem.write_text(pem.read_text() + pem.with_suffix(".crt").read_text())
+        receiver = Receiver(certificate=pem)
+        with served(*options_for(receiver)) as one:
+            one.make_events(1)
+            state = wait("it fails twice", lambda: one.webhook() if one.webhook()["failures"] >= 2 else None)
+            assert "certificate" in state["error"], state
+            assert state["delivered"] is None and not receiver.tries, "nothing was sent"
+            assert "hidden-path" not in one.told()
+
+
 def names_that_lie(target):
     """In a mount namespace of its own /etc/hosts says that a name is an address that none may have."""
     with tempfile.TemporaryDirectory(prefix="regatta-hosts-") as name:
@@ -383,7 +404,8 @@ def secrets_are_told_to_nobody():
 
 
 CASES = [events_come_in_order_and_are_signed, what_fails_is_tried_again, a_kill_loses_nothing,
-         a_receiver_that_hangs_delays_nobody, nothing_goes_elsewhere, secrets_are_told_to_nobody]
+         a_receiver_that_hangs_delays_nobody, nothing_goes_elsewhere, secrets_are_told_to_nobody,
+         a_certificate_that_nobody_vouches_for_is_refused]
 
 
 def main():
