@@ -1,7 +1,9 @@
 #include "orchestrator/store/store.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/digest.h"
@@ -29,6 +31,10 @@ constexpr std::int64_t kMostNodeEvents = 20000;
 // controller and submissions.
 constexpr int kRequestReaders = 8;
 constexpr int kOwnReaders = 2;
+
+// Of a long series that is removed.
+constexpr int kRowsOfAPiece = 2000;
+constexpr std::chrono::milliseconds kBetweenPieces(2);
 
 constexpr double kLogLookSeconds = 1;  // between two looks at the length of the log
 
@@ -370,6 +376,8 @@ void Store::drop_key(runs::RunNumber run) {
 }
 
 void Store::remove_run(const runs::Run& run, const std::string& by) {
+  // A mutex goes to who asks first: whoever waits must be able to.
+  while (remove_piece(run.number)) std::this_thread::sleep_for(kBetweenPieces);
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
   write_anyhow([&] {
@@ -379,6 +387,24 @@ void Store::remove_run(const runs::Run& run, const std::string& by) {
     transaction.commit();
   });
   removed_.insert(run.number);
+}
+
+bool Store::remove_piece(runs::RunNumber run) {
+  const auto lock = lock_writes();
+  bool removed = false;
+  write_anyhow([&] {
+    Transaction transaction(*writer_);
+    for (const char* const sql :
+         {"DELETE FROM steps WHERE cursor IN (SELECT cursor FROM steps WHERE run = ?1 LIMIT ?2)",
+          "DELETE FROM step_blocks WHERE rowid IN (SELECT rowid FROM step_blocks WHERE attempt IN "
+          "(SELECT row FROM attempts WHERE run = ?1) LIMIT ?2)"}) {
+      writer_->prepare(sql).bind(runs::row_of(run), kRowsOfAPiece).run();
+      removed = writer_->changes() > 0;
+      if (removed) break;
+    }
+    transaction.commit();
+  });
+  return removed;
 }
 
 void Store::write_anyhow(const std::function<void()>& write) {

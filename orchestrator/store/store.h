@@ -100,7 +100,8 @@ class Store : public StoreReads {
   void change_run(const runs::Run& run, const RunChange& change, const std::string& by = {});
   // Its idempotency key is another run's from here on.
   void drop_key(runs::RunNumber run);
-  // All rows of the run, in one transaction; on a full disk, too. Its number is not given to
+  // All rows of the run, on a full disk, too: its series piece by piece, so that other writes wait
+  // for milliseconds, then what is left of it in one transaction. Its number is not given to
   // another one while this object lives, and what is written for it later is not.
   void remove_run(const runs::Run& run, const std::string& by = {});
 
@@ -158,6 +159,8 @@ class Store : public StoreReads {
   [[nodiscard]] std::unique_lock<std::mutex> lock_writes();
   void bound_log();
   void migrate();
+  // False: nothing was left of its series.
+  bool remove_piece(runs::RunNumber run);
   // What may use the room kept for a full disk.
   void write_anyhow(const std::function<void()>& write);
   void write_run(const runs::Run& run);

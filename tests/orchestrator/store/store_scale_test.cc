@@ -1,9 +1,11 @@
 // What requests cost with many runs, in what SQLite counts: no figure here is a time.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <thread>
 
 #include "orchestrator/api/api.h"
 #include "orchestrator/store/roll_ups.h"
@@ -212,6 +214,23 @@ TEST(StoreScale, APieceOfARollUpCostsWhatItRemoves) {
     return (steps() - before) / pieces;
   };
   EXPECT_LE(steps_of_a_piece(240'000), 1.3 * steps_of_a_piece(80'000));
+}
+
+TEST(StoreScale, OthersWriteWhileALongRunIsRemoved) {
+  Stack stack({2, 0, 100'000});
+  const runs::Run run = *stack.store().run(runs::RunNumber{1});
+  std::atomic<bool> done = false;
+  std::thread removal([&] {
+    stack.store().remove_run(run);
+    done = true;
+  });
+  int written = 0;
+  for (; !done; ++written) stack.store().note({0, 1, "plan.tried", "", "", "", {}, {}, {}, "", ""});
+  removal.join();
+  EXPECT_GE(written, 20) << "of 50 pieces";
+  EXPECT_FALSE(stack.store().run(runs::RunNumber{1}));
+  EXPECT_TRUE(stack.store().steps_after(runs::RunNumber{1}, 0, 10).empty());
+  EXPECT_EQ(stack.store().steps_after(runs::RunNumber{2}, 0, 10).size(), 5U);
 }
 
 TEST(StoreScale, AListIsReadInAFixedNumberOfStatements) {
