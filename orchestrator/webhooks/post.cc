@@ -125,7 +125,7 @@ Poster::Poster(Private private_addresses, double timeout_seconds)
 
 Poster::~Poster() = default;
 
-std::string Poster::post(const HookPost& request, const std::stop_token& stop) {
+HookAnswer Poster::post(const HookPost& request, const std::stop_token& stop) {
   CURL* const curl = handles_->easy.get();
   CURLM* const multi = handles_->multi.get();
   curl_slist* list = nullptr;
@@ -155,17 +155,20 @@ std::string Poster::post(const HookPost& request, const std::stop_token& stop) {
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   if (status >= 200 && status < 300 &&
       (result == CURLE_OK || result == CURLE_WRITE_ERROR)) {  // of an answer that is too long
-    return "";
+    return {};
   }
-  if (!handles_->guard.forbidden.empty()) return handles_->guard.forbidden;
-  if (stop.stop_requested()) return "the controller ended";
+  if (!handles_->guard.forbidden.empty()) return {handles_->guard.forbidden};
+  if (stop.stop_requested()) return {"the controller ended"};
   if (result != CURLE_OK) {
     const std::string_view why(handles_->error.data());
-    return base::printable(why.empty() ? std::string(curl_easy_strerror(result))
-                                       : std::string(why));
+    return {
+        base::printable(why.empty() ? std::string(curl_easy_strerror(result)) : std::string(why))};
   }
-  return "the receiver answered with status " + std::to_string(status) +
-         (status >= 300 && status < 400 ? ", and no redirect is followed" : "");
+  curl_off_t pause = 0;
+  curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &pause);
+  return {"the receiver answered with status " + std::to_string(status) +
+              (status >= 300 && status < 400 ? ", and no redirect is followed" : ""),
+          static_cast<double>(pause)};
 }
 
 }  // namespace regatta::orchestrator::webhooks

@@ -24,6 +24,11 @@ struct HookPost {
   std::string body;
 };
 
+struct HookAnswer {
+  std::string why;           // it was not taken, in words without the URL's path; empty: it was
+  double pause_seconds = 0;  // that the receiver asks for (Retry-After); 0: it does not
+};
+
 // For one thread. Follows no redirect, asks no proxy, and connects to no address but one that
 // why_forbidden() has passed.
 class Poster {
@@ -33,9 +38,8 @@ class Poster {
   Poster(const Poster&) = delete;
   Poster& operator=(const Poster&) = delete;
 
-  // Why it was not taken, in words without the URL's path; empty: the receiver answered 2xx. Soon
-  // after `stop` it gives up.
-  [[nodiscard]] std::string post(const HookPost& request, const std::stop_token& stop);
+  // Taken is what the receiver answers with 2xx. Soon after `stop` it gives up.
+  [[nodiscard]] HookAnswer post(const HookPost& request, const std::stop_token& stop);
 
  private:
   struct Handles;

@@ -175,17 +175,16 @@ bool Courier::deliver(const store::Event& event, const std::stop_token& stop) {
     const std::scoped_lock lock(mutex_);
     if (event.number <= place_.position) return true;  // skipped meanwhile
   }
-  const std::string why = try_once(event, stop);
-  if (stop.stop_requested() && !why.empty()) return false;
-  if (why.empty()) {
+  const HookAnswer answer = try_once(event, stop);
+  if (answer.why.empty()) {
     note_success(event.number);
     return true;
   }
-  note_failure(event, why);
+  if (!stop.stop_requested()) note_failure(event, answer);
   return false;
 }
 
-std::string Courier::try_once(const store::Event& event, const std::stop_token& stop) {
+HookAnswer Courier::try_once(const store::Event& event, const std::stop_token& stop) {
   try {
     const std::string secret = read_secret(setting_.secret_file);
     const std::string timestamp = std::to_string(static_cast<std::int64_t>(clock_.utc_seconds()));
@@ -201,7 +200,7 @@ std::string Courier::try_once(const store::Event& event, const std::stop_token& 
         "X-Regatta-Signature: " + signature_of(secret, timestamp, body)};
     return send_({headers, std::move(body)}, stop);
   } catch (const base::Error& error) {
-    return error.what();
+    return {error.what()};
   }
 }
 
@@ -218,7 +217,8 @@ void Courier::note_success(std::int64_t number) {
   keep();
 }
 
-void Courier::note_failure(const store::Event& event, const std::string& why) {
+void Courier::note_failure(const store::Event& event, const HookAnswer& answer) {
+  const std::string& why = answer.why;
   const std::scoped_lock lock(mutex_);
   if (event.number <= place_.position) return;  // skipped meanwhile
   const double now = clock_.utc_seconds();
@@ -229,7 +229,9 @@ void Courier::note_failure(const store::Event& event, const std::string& why) {
                                            base::printable(why) + "; it is tried again");
   }
   place_.error = why;
-  place_.next_try_utc = now + pause(place_.failures);
+  place_.next_try_utc =
+      now + std::max(pause(place_.failures),
+                     std::min(answer.pause_seconds, settings_.limits.longest_wish_seconds));
   if (now - place_.failing_since_utc < settings_.limits.dead_seconds) {
     keep();
     return;

@@ -16,6 +16,7 @@
 #include "orchestrator/site/site_defaults.h"
 #include "orchestrator/slurm/node_table.h"
 #include "orchestrator/store/store.h"
+#include "orchestrator/webhooks/post.h"
 
 namespace regatta::orchestrator::webhooks {
 
@@ -31,6 +32,7 @@ struct WebhookLimits {
   double timeout_seconds = 10;  // for a receiver's answer
   double first_pause_seconds = 1;
   double longest_pause_seconds = 300;     // doubles up to it; a random half of each is left out
+  double longest_wish_seconds = 3600;     // of a receiver that asks for a pause
   double dead_seconds = 3.0 * 24 * 3600;  // of failures in a row, after which nothing is tried
 };
 
@@ -50,12 +52,12 @@ struct Status {
   std::int64_t waiting = 0;  // events, as many as are counted
 };
 
-// Sends one event: the reason why it was not taken, or nothing.
+// Sends one event.
 struct Sending {
   std::vector<std::string> headers;
   std::string body;
 };
-using Send = std::function<std::string(const Sending&, const std::stop_token&)>;
+using Send = std::function<HookAnswer(const Sending&, const std::stop_token&)>;
 
 // One of them, without a thread.
 class Courier {
@@ -77,9 +79,9 @@ class Courier {
 
  private:
   [[nodiscard]] bool deliver(const store::Event& event, const std::stop_token& stop);
-  [[nodiscard]] std::string try_once(const store::Event& event, const std::stop_token& stop);
+  [[nodiscard]] HookAnswer try_once(const store::Event& event, const std::stop_token& stop);
   void note_success(std::int64_t number);
-  void note_failure(const store::Event& event, const std::string& why);
+  void note_failure(const store::Event& event, const HookAnswer& answer);
   // Under the mutex: keeps the place, and logs where that fails.
   void keep(const store::Event* told = nullptr);
   [[nodiscard]] double pause(int failures);

@@ -32,10 +32,10 @@ class CourierTest : public testing::Test {
                                          [this](const Sending& sending, const std::stop_token&) {
                                            ++tries_;
                                            if (meanwhile_) meanwhile_();
-                                           if (!answer_.empty()) return answer_;
+                                           if (!answer_.empty()) return HookAnswer{answer_, wish_};
                                            headers_ = sending.headers;
                                            sent_.push_back(sending.body);
-                                           return std::string();
+                                           return HookAnswer{};
                                          });
   }
   void note(const std::string& words, const char* kind = "run.failed") {
@@ -66,6 +66,7 @@ class CourierTest : public testing::Test {
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<Courier> courier_;
   std::string answer_;  // of the receiver; empty: 2xx
+  double wish_ = 0;     // its Retry-After
   std::function<void()> meanwhile_;
   std::vector<std::string> sent_, headers_;
   int tries_ = 0;
@@ -156,6 +157,20 @@ TEST_F(CourierTest, KeepsTheOrderAndPausesWhileItFails) {
   EXPECT_THAT(sent(), ElementsAre("a", "b"));
   EXPECT_EQ(status().place.failures, 0);
   EXPECT_EQ(status().place.error, "");
+}
+
+TEST_F(CourierTest, WaitsAsLongAsTheReceiverAsks) {
+  answer_ = "status 429";
+  note("a");
+  for (const auto& [wish, least, most] :
+       {std::tuple{30.0, 30.0, 30.0}, {1e6, 3600.0, 3600.0}, {0.5, 2.0, 4.0}}) {
+    wish_ = wish;
+    step();
+    const double next = status().place.next_try_utc - clock_.utc_seconds();
+    EXPECT_GE(next, least);
+    EXPECT_LE(next, most);
+    clock_.now += next + 0.01;
+  }
 }
 
 TEST_F(CourierTest, DiesAfterThreeDaysAndIsRevived) {

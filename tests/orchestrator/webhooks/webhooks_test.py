@@ -49,6 +49,7 @@ class Receiver:
 
     def __init__(self, answer=lambda event: 200, certificate=None):
         self.answer, self.events, self.tries, self.forged = answer, [], [], []
+        self.retry_after = None
         receiver = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -71,6 +72,8 @@ class Receiver:
                     receiver.events.append(event)
                 with contextlib.suppress(OSError):
                     self.send_response(status)
+                    if receiver.retry_after:
+                        self.send_header("Retry-After", receiver.retry_after)
                     if 300 <= status < 400:
                         self.send_header("Location", receiver.elsewhere)
                     self.send_header("Content-Length", "0")
@@ -222,6 +225,15 @@ def what_fails_is_tried_again():
         pauses = [later - earlier for earlier, later in zip(tries, tries[1:])]
         assert len(tries) == 4 and 0.4 < pauses[0] < 2 and 0.9 < pauses[1] < 3 and 1.9 < pauses[2] < 5.5, pauses
         wait("all is well", lambda: one.webhook()["state"] == "idle" and one.webhook()["error"] is None)
+        # One that says when it wants to be asked again.
+        bad["count"], receiver.retry_after = 1, "4"
+        one.make_events(1)
+        wait("it is told", lambda: len(receiver.tries) >= len(expected) + 5)
+        assert 3.9 < receiver.tries[-1][0] - receiver.tries[-2][0] < 6, receiver.tries[-2:]
+        receiver.retry_after = None
+        one.make_events(2)
+        expected = one.events()
+        wait("all are told", lambda: len(receiver.events) >= len(expected))
         # A receiver that takes none: somebody says to go on without one event.
         bad["count"] = 10**6
         one.make_events(2)
