@@ -1,12 +1,30 @@
 #include "base/json.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
 
 namespace regatta::base {
 
 template <typename Json>
 Json parse_json(std::string_view text) {
   return Json::parse(text, nullptr, false);
+}
+
+std::optional<std::string> repeated_key(std::string_view text) {
+  using Event = nlohmann::json::parse_event_t;
+  std::vector<std::set<std::string>> open;  // the keys so far of each object that has not ended
+  std::optional<std::string> repeated;
+  const auto look = [&](int, Event event, const nlohmann::json& key) {
+    if (event == Event::object_start) open.emplace_back();
+    if (event == Event::object_end) open.pop_back();
+    if (event == Event::key && !open.back().insert(key.get<std::string>()).second && !repeated) {
+      repeated = key.get<std::string>();
+    }
+    return true;
+  };
+  if (nlohmann::json::parse(text, look, false).is_discarded()) return std::nullopt;
+  return repeated;
 }
 
 template <typename Json>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,10 @@ namespace regatta::base {
 // (json_depth_at_most).
 template <typename Json>
 [[nodiscard]] Json parse_json(std::string_view text);
+
+// The first key that stands twice in one object, of which a tree keeps the last; nothing where none
+// does, or where `text` is no JSON. Errors as parse_json().
+[[nodiscard]] std::optional<std::string> repeated_key(std::string_view text);
 
 // On one line, or with `indent` spaces for each level. What is no UTF-8 becomes U+FFFD.
 template <typename Json>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -24,31 +23,15 @@ const std::string kTimeLimit = kSlurm + "time_limit";
 
 [[noreturn]] void refuse(const std::string& why) { throw base::Error(base::Code::User, why); }
 
-// A key that stands twice would count as it stands last.
-void refuse_repeated_keys(const std::string& changes) {
-  std::vector<std::set<std::string>> open;
-  std::string repeated;
-  const auto look = [&](int, Json::parse_event_t event, Json& key) {
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.back().insert(key.get<std::string>()).second) {
-      repeated = key.get<std::string>();
-    }
-    return true;
-  };
-  const Json parsed = Json::parse(changes, look, false);
-  if (!parsed.is_discarded() && !repeated.empty()) {
-    refuse(base::printable(repeated) + " stands twice in the changes; give it once");
-  }
-}
-
 Json parse_changes(const std::string& changes) {
   Json asked = base::json_depth_at_most(changes, kDepth) ? base::parse_json<Json>(changes)
                                                          : Json(Json::value_t::discarded);
   if (!asked.is_object()) {
     refuse("changes are not a JSON object; send the keys of the run file that are to change");
   }
-  refuse_repeated_keys(changes);
+  if (const auto twice = base::repeated_key(changes)) {
+    refuse(base::printable(*twice) + " stands twice in the changes; give it once");
+  }
   if (!asked.contains("target")) return asked;
   Json& target = asked["target"];
   if (target.is_number()) target = Json{{"value", target}};

@@ -25,6 +25,16 @@ TEST(JsonText, WhatIsNoJsonIsDiscarded) {
   EXPECT_TRUE(parse_json<Ordered>("null").is_null());
 }
 
+TEST(JsonText, KeysThatStandTwiceAreFound) {
+  for (const char* text : {R"({"a":1,"b":{"a":2},"c":[{"a":3},{"a":4}]})", "{", R"({"a":1,"a":})",
+                           "[1,1]", "\"a\"", "{}"}) {
+    EXPECT_EQ(repeated_key(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(repeated_key(R"({"a":1,"b":2,"a":1})"), "a");
+  EXPECT_EQ(repeated_key(R"({"a":[{"x":{"b":{}, "b":{}}}], "a":1})"), "b");
+  EXPECT_EQ(repeated_key(R"({"a":1,"\u0061":2})"), "a");
+}
+
 TEST(JsonText, IsUtf8OrAsciiWhateverTheStringsHold) {
   const Ordered json = {"\xc3\xbc", "\xff"};
   EXPECT_EQ(json_text(json), "[\"\xc3\xbc\",\"\xef\xbf\xbd\"]");

@@ -69,7 +69,9 @@ class OfTexts(unittest.TestCase):
         mutants.check(mutants.read_mutants())
 
 
-PRODUCT = "int twice(int value) { return 2 * value; }\nint half(int value) { return value / 2; }\n"
+# Compiled together.
+PRODUCT = {"a.cc": "int twice(int value) { return 2 * value; }\nint half(int value) { return value / 2; }\n",
+           "b.cc": "static int third(int value) { return value / 3; }\nint sixth(int value) { return third(value) / 2; }\n"}
 TESTS = """#include <gtest/gtest.h>
 int twice(int);
 int half(int);
@@ -89,12 +91,14 @@ class OfRuns(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
         (self.root / "tests" / "mutants").mkdir(parents=True)
-        (self.root / "a.cc").write_text(PRODUCT)
+        for name, text in PRODUCT.items():
+            (self.root / name).write_text(text)
         (self.root / "tests" / "a_test.cc").write_text(TESTS)
         (self.root / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.20)\nproject(A CXX)\nset(CMAKE_EXPORT_COMPILE_COMMANDS ON)\nfind_package(GTest REQUIRED)\n"
-            "add_library(a STATIC a.cc)\nadd_executable(a_test tests/a_test.cc)\ntarget_link_libraries(a_test a GTest::gtest_main)\n")
+            "add_library(a STATIC a.cc b.cc)\nset_target_properties(a PROPERTIES UNITY_BUILD ON)\nadd_executable(a_test tests/a_test.cc)\ntarget_link_libraries(a_test a GTest::gtest_main)\n")
         shutil.copy(mutants.FOLDER / "mutants.py", self.root / "tests" / "mutants")
+        shutil.copy(mutants.FOLDER.parent / "compile_database.py", self.root / "tests")
 
     def entry(self, name, find, replace, test, program="a_test"):
         with open(self.root / "tests" / "mutants" / "a.toml", "a") as file:
