@@ -114,12 +114,13 @@ Response Api::answer_with(const std::string& name, Secrets secrets) {
 
 Response Api::remove(const Call& call) {
   return remove_run(controller_, call.names.at(0),
-                    {call.flag("dry_run"), call.flag("pinned_too"), asker_of(call.request.peer)});
+                    {call.flag("dry_run"), call.flag("pinned_too"), asker_of(call.request.peer),
+                     key_of(call.request)});
 }
 Response Api::archive(const Call& call) {
   return archive_run(controller_, call.names.at(0),
                      call.flag("dry_run") ? control::DryRun::Yes : control::DryRun::No,
-                     asker_of(call.request.peer));
+                     asker_of(call.request.peer), key_of(call.request));
 }
 
 // What was done to a checkpoint is an event, where it was done; and it was done, whether or not the
@@ -352,7 +353,15 @@ Response Api::label(const Call& call) {
 }
 
 Response Api::cancel(const Call& call) {
-  const bool changed = controller_.cancel(call.names.at(0), asker_of(call.request.peer));
+  const bool changed =
+      controller_.cancel(call.names.at(0), asker_of(call.request.peer), key_of(call.request));
+  controller_.somebody_looks();
+  return answer_after(call, changed);
+}
+
+Response Api::requeue(const Call& call) {
+  const bool changed = controller_.requeue(call.names.at(0), call.request.body,
+                                           asker_of(call.request.peer), key_of(call.request));
   controller_.somebody_looks();
   return answer_after(call, changed);
 }
@@ -365,8 +374,8 @@ Response Api::answer_after(const Call& call, bool changed) {
 }
 
 Response Api::resume(const Call& call) {
-  const bool changed =
-      controller_.resume(call.names.at(0), call.request.body, asker_of(call.request.peer));
+  const bool changed = controller_.resume(call.names.at(0), call.request.body,
+                                          asker_of(call.request.peer), key_of(call.request));
   return answer_after(call, changed);
 }
 

@@ -75,6 +75,7 @@ class Api {
   [[nodiscard]] Response archive(const Call& call);
   [[nodiscard]] Response cancel(const Call& call);
   [[nodiscard]] Response label(const Call& call);
+  [[nodiscard]] Response requeue(const Call& call);
   [[nodiscard]] Response resume(const Call& call);
   [[nodiscard]] Response extend(const Call& call);
   [[nodiscard]] Response change(const Call& call);

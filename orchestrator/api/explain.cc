@@ -195,6 +195,10 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
       return "it ends at its target or at step " + std::to_string(run.summary.steps) +
              "; should an attempt end early, another goes on from the newest checkpoint";
     case runs::RunState::Stopping:
+      if (run.wanted == runs::Wanted::Requeue) {
+        return "it waits in its turn for another attempt as soon as it has saved, and is killed if "
+               "that takes too long";
+      }
       return "it is cancelled as soon as it has saved, and killed if that takes too long";
     case runs::RunState::Failed:
       if (run.wanted == runs::Wanted::Observe) return "nothing; it is over";

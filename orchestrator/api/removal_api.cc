@@ -44,8 +44,9 @@ Response remove_run(control::Controller& controller, const std::string& run,
 }
 
 Response archive_run(control::Controller& controller, const std::string& run,
-                     control::DryRun dry_run, const std::string& by) {
-  const control::Archival archival = controller.archive(run, dry_run, by);
+                     control::DryRun dry_run, const std::string& by,
+                     const std::optional<std::string>& idempotency_key) {
+  const control::Archival archival = controller.archive(run, dry_run, by, idempotency_key);
   std::uint64_t bytes = archival.files.exports;
   for (const control::ArchivedFiles::Checkpoint& one : archival.files.removed) bytes += one.bytes;
   return json_response(200, {{"id", archival.run.id},

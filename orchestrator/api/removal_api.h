@@ -12,6 +12,7 @@ namespace regatta::orchestrator::api {
 [[nodiscard]] Response remove_run(control::Controller& controller, const std::string& run,
                                   const control::RemoveOptions& options);
 [[nodiscard]] Response archive_run(control::Controller& controller, const std::string& run,
-                                   control::DryRun dry_run, const std::string& by);
+                                   control::DryRun dry_run, const std::string& by,
+                                   const std::optional<std::string>& idempotency_key);
 
 }  // namespace regatta::orchestrator::api

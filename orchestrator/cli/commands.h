@@ -27,6 +27,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(logs)     \
   COMMAND(ls)       \
   COMMAND(references) \
+  COMMAND(requeue)  \
   COMMAND(resume)   \
   COMMAND(rm)       \
   COMMAND(sbatch)   \

@@ -1,4 +1,4 @@
-// Commands on one run: show, explain, cancel, resume.
+// Commands on one run: show, explain, cancel, requeue, resume.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -88,19 +88,15 @@ std::string slurm_changes(const std::vector<std::string>& words) {
     if (word.rfind(kSection, 0) == 0) continue;
     throw UsageError("--set '" + base::printable(word) +
                      "' is not slurm.KEY=VALUE, and nothing else of a run can change when it "
-                     "is resumed");
+                     "is started again");
   }
   return words.empty() ? "" : body_of(changes_of(words));
 }
 
-class Resume : public RunCommand {
+// Starts a run again, which may ask Slurm for something else.
+class StartAgain : public RunCommand {
  public:
-  explicit Resume(const Program& program)
-      : RunCommand({"resume",
-                    Group::Runs,
-                    "continue a stopped, cancelled or failed run from its newest checkpoint",
-                    {"resume demo", "resume demo --set slurm.memory_per_node=64G"}},
-                   program) {}
+  using RunCommand::RunCommand;
 
   void add_options(OptionList& options) override {
     RunCommand::add_options(options);
@@ -111,15 +107,42 @@ class Resume : public RunCommand {
         .type = "slurm.KEY=VALUE";
   }
 
-  int run() override {
-    const Json run = client().connect().post(path() + "/resume", slurm_changes(changes_), {});
+ protected:
+  // stops: what it does now ends first, of which the controller may not have taken note.
+  int ask(const char* verb, bool stops) {
+    const Json run = client().connect().post(path() + verb, slurm_changes(changes_), {});
     if (printed(run)) return 0;
-    std::cout << base::printable(run.value("id", "") + " " + run.value("state", "")) << "\n";
+    const std::string state = run.value("state", "");
+    std::cout << base::printable(run.value("id", "") + " " +
+                                 (stops && state != "queued" ? "stopping" : state))
+              << "\n";
     return 0;
   }
 
  private:
   std::vector<std::string> changes_;
+};
+
+class Requeue : public StartAgain {
+ public:
+  explicit Requeue(const Program& program)
+      : StartAgain({"requeue",
+                    Group::Runs,
+                    "end a run's attempt after a checkpoint, and start another in its turn",
+                    {"requeue demo", "requeue demo --set slurm.partition=other"}},
+                   program) {}
+  int run() override { return ask("/requeue", true); }
+};
+
+class Resume : public StartAgain {
+ public:
+  explicit Resume(const Program& program)
+      : StartAgain({"resume",
+                    Group::Runs,
+                    "continue a stopped, cancelled or failed run from its newest checkpoint",
+                    {"resume demo", "resume demo --set slurm.memory_per_node=64G"}},
+                   program) {}
+  int run() override { return ask("/resume", false); }
 };
 
 }  // namespace
@@ -132,6 +155,9 @@ std::unique_ptr<Command> explain_command(const Program& program) {
 }
 std::unique_ptr<Command> cancel_command(const Program& program) {
   return std::make_unique<Cancel>(program);
+}
+std::unique_ptr<Command> requeue_command(const Program& program) {
+  return std::make_unique<Requeue>(program);
 }
 std::unique_ptr<Command> resume_command(const Program& program) {
   return std::make_unique<Resume>(program);

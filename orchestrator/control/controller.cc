@@ -7,10 +7,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/control/run_lookup.h"
-#include "orchestrator/plan/run_plan.h"
 #include "orchestrator/runs/run_records.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
@@ -82,152 +80,6 @@ void Controller::check_lease() const {
                     why.empty() ? "the runs directory " + options_.runs_directory.string() +
                                       " does not answer, so nothing in it is changed; try again"
                                 : why);
-}
-
-bool Controller::cancel(const std::string& name, const std::string& by) {
-  check_lease();
-  wait_for_first_visit(name);
-  const files::NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
-  const runs::Run run = find(name);
-  const bool over = runs::is_over(run.state) && run.wanted != runs::Wanted::Resume;
-  if (over || run.wanted == runs::Wanted::Cancel) return false;
-  const std::vector<runs::Launch> launches = store_.launches(run.number);
-  if (!launches.empty() && !launches.back().over && launches.back().handle == kByJournal) {
-    throw base::Error(base::Code::Conflict,
-                      "run " + run.id + " was started by hand elsewhere, so only its journal is " +
-                          "known here; end its process or its job (scancel)");
-  }
-  const std::string why = why_not_ours(run);
-  if (!why.empty() && !launches.empty() && !launches.back().over) {
-    throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
-  }
-  // The store first: it works on a full disk, and the run directory is written when that can be.
-  store_.set_wanted(run.number, runs::Wanted::Cancel, by);
-  try {
-    do_beside(run.directory, options_.cancel_seconds, [files = &files_, run] {
-      auto submission = runs::read_submission(*files, run.directory);
-      if (!submission) submission = runs::submission_of(run);
-      submission->wanted = runs::Wanted::Cancel;
-      runs::write_submission(*files, run.directory, *submission);
-    });
-  } catch (const base::Error&) {  // the loop tries again, and tells
-  }
-  base::log(base::LogLevel::Info, "run " + run.id + " is to be cancelled");
-  wake(run.number);
-  return true;
-}
-
-bool Controller::resume(const std::string& name, const std::string& changes,
-                        const std::string& by) {
-  check_lease();
-  const files::NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
-  const runs::Run run = find(name);
-  const auto refuse = [&run](const std::string& why) {
-    throw base::Error(base::Code::Conflict, "run " + run.id + " " + why);
-  };
-  if (run.wanted == runs::Wanted::Observe) {
-    refuse("was started by hand; go on with `" +
-           base::shown_command("regatta-train run --directory", run.directory) + "`");
-  }
-  const std::string config = plan::with_slurm_changes(run.config, changes);
-  const bool changed = config != run.config;
-  if (!runs::is_over(run.state)) {
-    if (run.wanted == runs::Wanted::Cancel) refuse("is stopping; resume it when it has stopped");
-    if (changed) refuse("is not over, so what it asks for stays; cancel it first");
-    return false;
-  }
-  if (run.state == runs::RunState::Succeeded)
-    refuse("has reached its end; there is nothing to resume");
-  if (const std::string why = why_not_ours(run); !why.empty()) refuse(why);
-  if (changed) {
-    if (run.wanted == runs::Wanted::Resume) {
-      refuse("is resumed already, so what it asks for stays; cancel it first");
-    }
-    do_beside(run.directory, options_.cancel_seconds, [files = &files_, run, config] {
-      base::replace_file(*files, base::Path(run.directory) / "run.json", config);
-    });
-    store_.set_config(run.number, config, by, plan::changed_keys(run.config, config));
-  }
-  store_.set_wanted(run.number, runs::Wanted::Resume, by);
-  if (run.archived) store_.set_archived(run.number, false, by);
-  try {
-    do_beside(run.directory, options_.cancel_seconds, [files = &files_, run] {
-      auto submission = runs::read_submission(*files, run.directory);
-      if (submission && (submission->wanted != runs::Wanted::Run || submission->archived)) {
-        submission->wanted = runs::Wanted::Run;
-        submission->archived = false;
-        runs::write_submission(*files, run.directory, *submission);
-      }
-      auto state = runs::read_state(*files, run.directory);
-      if (!state) return;
-      state->state = runs::RunState::Queued;
-      state->error.clear();
-      state->ended_utc.reset();
-      state->failures = 0;
-      runs::write_state(*files, run.directory, *state);
-    });
-  } catch (const base::Error&) {  // the loop tries again, and tells
-  }
-  base::log(base::LogLevel::Info, "run " + run.id + " is to be resumed" +
-                                      (changed ? ", and asks Slurm for something else" : ""));
-  wake(run.number);
-  return true;
-}
-
-runs::Labels Controller::label(const std::string& name, const runs::LabelChange& change,
-                               const std::string& by) {
-  check_lease();
-  const files::NameLocks::Held held = changing_.take({find(name).id}, kChangeSeconds);
-  const runs::Run run = find(name);
-  const runs::Labels labels = runs::changed({run.tags, run.note}, change);
-  if (labels == runs::Labels{run.tags, run.note}) return labels;
-  // The directory first: from there the store can be made again. One that was made by hand has no
-  // place for them.
-  do_beside(run.directory, options_.cancel_seconds, [files = &files_, run, labels] {
-    auto submission = runs::read_submission(*files, run.directory);
-    if (!submission) return;
-    submission->tags = labels.tags;
-    submission->note = labels.note;
-    runs::write_submission(*files, run.directory, *submission);
-  });
-  store_.set_labels(run.number, labels, by);
-  wake(run.number);
-  return labels;
-}
-
-// What was asked of a run that is over: it waits for a place like one that has never run. Not
-// before the store says so: else a controller that has only the store would take it up once more
-// when it is over.
-void Controller::take_up(OpenRun* open) {
-  runs::Run run = open->run;
-  run.wanted = runs::Wanted::Run;
-  run.state = runs::RunState::Queued;
-  run.reason = "was resumed";
-  if (const auto stored = store_.run(run.id)) {
-    run.config = stored->config;
-    run.changed_utc = stored->changed_utc;
-  }
-  follower_.take_changes(&run, open->attempts);
-  run.wait = {};
-  run.error.clear();
-  run.ended_utc.reset();
-  run.failures = 0;
-  run.drained = run.settled = run.archived = false;
-  try {
-    if (!store_.take_up(run)) return;  // who wanted something else has told
-  } catch (const base::Error& error) {
-    troubles_.tell("run " + run.id, error.what(), clock_.monotonic_seconds());
-    const std::scoped_lock lock(wake_mutex_);
-    told_.push_back(run.number);  // again with the next round
-    return;
-  }
-  open->run = std::move(run);
-  open->unsaved = false;
-  open->not_before = 0;
-  open->stop_sent.reset();
-  open->stop_asked.reset();
-  open->unwritten.submission = open->unwritten.state = true;
-  open->unwritten.config = open->run.changed_utc.has_value();
 }
 
 // What somebody else started is shown as soon as it is found; what trains it is known after its
@@ -385,6 +237,16 @@ bool Controller::may_start(const OpenRun& open) {
     if (earlier.not_before <= now && !earlier.silence_told && !earlier.gone_since) --free;
   }
   return free > 0;
+}
+
+void Controller::wait_for_place(OpenRun* open, bool waits) {
+  open->waits = waits;
+  const std::pair<double, runs::RunNumber> key{open->run.created_utc, open->run.number};
+  if (waits) {
+    waiting_.insert(key);
+  } else {
+    waiting_.erase(key);
+  }
 }
 
 // Visits those that wait for a place, as many as there are.

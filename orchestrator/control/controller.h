@@ -80,7 +80,8 @@ struct Removal {
 struct RemoveOptions {
   bool dry_run = false;
   bool pinned_too = false;
-  std::string by{};  // as submit() has it
+  std::string by{};  // as submit() has it, and
+  std::optional<std::string> idempotency_key{};
 };
 
 struct ForkRequest {
@@ -130,12 +131,21 @@ class Controller {
   [[nodiscard]] Preview preview(const std::string& body, const std::vector<std::string>& after);
   // Code::NotFound for an unknown run, Code::Conflict for one that only its journal is known of,
   // Code::Retry before that can be said. True when something changed.
-  bool cancel(const std::string& run, const std::string& by = {});
+  // key: of cancel() and all below, as submit() has it; the request is carried out once.
+  bool cancel(const std::string& run, const std::string& by = {},
+              const std::optional<std::string>& idempotency_key = {});
+  // Has what is under way end with a checkpoint, and another launch follow. False where nothing is:
+  // it waits to be started as it is. changes: as resume() has them, from the next launch on.
+  // Code::Conflict for a run that is over, is being cancelled, or is not this controller's to
+  // start.
+  bool requeue(const std::string& run, const std::string& changes = {}, const std::string& by = {},
+               const std::optional<std::string>& idempotency_key = {});
   // Has a run that is over go on from its newest checkpoint, in its directory. False when it is not
   // over. Code::Conflict where there is nothing to resume, or not from here. changes: of its
   // section `slurm`, as with_slurm_changes() takes them; Code::User for bad ones, Code::Retry where
   // they could not be written down, and then nothing is resumed.
-  bool resume(const std::string& run, const std::string& changes = {}, const std::string& by = {});
+  bool resume(const std::string& run, const std::string& changes = {}, const std::string& by = {},
+              const std::optional<std::string>& idempotency_key = {});
   // Another run file for a run that exists (controller_change.cc). extend() has one that is over go
   // on from its newest checkpoint, further than it was to go; change() starts nothing. changes: as
   // plan::with_extension() and plan::with_changes() take them. False: there was nothing to change,
@@ -158,7 +168,8 @@ class Controller {
   Removal remove(const std::string& run, const RemoveOptions& options);
   // Removes all checkpoints of a run that is over but the best, the newest and pinned ones, and its
   // exports; it is listed no more unless asked for. Errors as remove().
-  Archival archive(const std::string& run, DryRun dry_run, const std::string& by = {});
+  Archival archive(const std::string& run, DryRun dry_run, const std::string& by = {},
+                   const std::optional<std::string>& idempotency_key = {});
   // What people write on it, whatever its state. The labels that it has then. Code::User for bad
   // ones.
   runs::Labels label(const std::string& run, const runs::LabelChange& change,
@@ -212,7 +223,8 @@ class Controller {
   void refuse_removal(const runs::Run& run);
   [[nodiscard]] base::Path move_away(const runs::Run& run, const RemoveOptions& options);
   void remove_files(const base::Path& moved, Removal* removal);
-  void forget(const runs::Run& run, const std::string& by);
+  void forget(const runs::Run& run, const std::string& by,
+              const std::optional<store::RequestKey>& key = {});
   void take_forgotten();
   void take_leftovers(const std::vector<std::string>& names);
   void remove_leftovers();
@@ -229,6 +241,15 @@ class Controller {
 
   // Changed run files (controller_change.cc).
   enum class Alteration { Extend, Change };
+  // The key of a request, and what it asks for. Code::User for a bad one.
+  [[nodiscard]] static std::optional<store::RequestKey> key_for(
+      const std::optional<std::string>& key, const std::string& asked);
+  // What a request about a run holds while it is carried out: the run, and its key.
+  [[nodiscard]] files::NameLocks::Held hold(const std::string& run,
+                                            const std::optional<store::RequestKey>& key);
+  // Whether the same request was carried out before. Code::Conflict where another one was.
+  [[nodiscard]] bool was_done(const std::optional<store::RequestKey>& key);
+  bool nothing_to_do(const runs::Run& run, const std::optional<store::RequestKey>& key);
   bool alter(Alteration what, const std::string& name, const std::string& changes,
              const std::optional<std::string>& key, const std::string& by);
   [[nodiscard]] runs::Run changed_run(const runs::Run& run, const std::string& config);
@@ -265,6 +286,7 @@ class Controller {
   void end_visit(runs::RunNumber number, files::Outcome<RunReading> outcome);
   void conclude(OpenRun* open, const RunReading& reading);
   void conclude_unread(OpenRun* open);
+  void end_requeue(OpenRun* open);
   void note_written(OpenRun* open, const RunReading& reading);
   // False: the directory is gone, or there is more to read, or nothing left to decide.
   [[nodiscard]] bool follow(OpenRun* open, const RunReading& reading, Followed* followed);

@@ -5,13 +5,11 @@
 #include <atomic>
 #include <memory>
 
-#include "base/digest.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/shell_words.h"
 #include "checkpoint/store.h"
 #include "orchestrator/control/controller.h"
-#include "orchestrator/control/request_key.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/plan/run_changes.h"
 #include "orchestrator/runs/run_records.h"
@@ -82,19 +80,12 @@ bool Controller::alter(Alteration what, const std::string& name, const std::stri
                        const std::optional<std::string>& key, const std::string& by) {
   const bool extends = what == Alteration::Extend;
   check_lease();
-  if (key) check_key(*key);
-  std::vector<std::string> names{find(name).id};
-  if (key) names.push_back(lock_name(*key));
-  const files::NameLocks::Held held = changing_.take(names, kChangeSeconds);
-  const runs::Run run = find(name);
-  const std::string digest = base::digest_of((extends ? "extend " : "change ") + run.id + " " +
-                                             plan::canonical_json(changes));
-  if (const auto before = key ? store_.changed_with(*key) : std::nullopt) {
-    if (before->body_digest == digest) return false;
-    throw base::Error(
-        base::Code::Conflict,
-        "the idempotency key was used for other changes of run " + before->id + "; use a new key");
-  }
+  const std::string id = find(name).id;
+  const auto request =
+      key_for(key, (extends ? "extend " : "change ") + id + " " + plan::canonical_json(changes));
+  const files::NameLocks::Held held = hold(id, request);
+  const runs::Run run = find(id);
+  if (was_done(request)) return false;
   if (run.wanted == runs::Wanted::Observe) {
     refuse(run, "was started by hand; change its run file with `" +
                     base::shown_command("regatta-train run --directory", run.directory) +
@@ -116,7 +107,7 @@ bool Controller::alter(Alteration what, const std::string& name, const std::stri
                       command("regatta cancel", run) + " it");
     }
   }
-  store_.change_run(changed, {file.words, extends, key, digest}, by);
+  store_.change_run(changed, {file.words, extends, request}, by);
   write_change(changed, what);
   base::log(base::LogLevel::Info, "run " + run.id + (extends ? " is extended" : " is changed") +
                                       (file.words.empty() ? "" : ": " + file.words));

@@ -88,6 +88,14 @@ base::Path Controller::move_away(const runs::Run& run, const RemoveOptions& opti
 Removal Controller::remove(const std::string& name, const RemoveOptions& options) {
   check_lease();
   Removal removal;
+  const auto key =
+      options.dry_run ? std::nullopt : key_for(options.idempotency_key, "remove " + name);
+  if (was_done(key)) {  // it is gone, and so is what its name was short for
+    removal.run.id = name;
+    removal.run.directory = (options_.runs_directory / name).string();
+    removal.had_directory = false;
+    return removal;
+  }
   removal.run = find_over(name);
   refuse_removal(removal.run);
   removal.dry_run = options.dry_run;
@@ -106,20 +114,20 @@ Removal Controller::remove(const std::string& name, const RemoveOptions& options
   base::Path moved;
   bool forgotten = true;
   {
-    const files::NameLocks::Held held = changing_.take({removal.run.id}, kChangeSeconds);
+    const files::NameLocks::Held held = hold(removal.run.id, key);
     removal.run = find_over(removal.run.id);
     refuse_removal(removal.run);
     // The name first: from here on it is no run, and the next controller does the rest.
     moved = move_away(removal.run, options);
     try {
-      forget(removal.run, options.by);
+      forget(removal.run, options.by, key);
     } catch (const base::Error&) {  // a full disk has room when the files are gone
       forgotten = false;
     }
   }
   base::log(base::LogLevel::Info, "run " + removal.run.id + " was removed");
   if (!moved.empty()) remove_files(moved, &removal);
-  if (!forgotten) forget(removal.run, options.by);
+  if (!forgotten) forget(removal.run, options.by, key);
   return removal;
 }
 
@@ -134,12 +142,13 @@ void Controller::remove_files(const base::Path& moved, Removal* removal) {
   }
 }
 
-void Controller::forget(const runs::Run& run, const std::string& by) {
+void Controller::forget(const runs::Run& run, const std::string& by,
+                        const std::optional<store::RequestKey>& key) {
   {
     const std::scoped_lock lock(wake_mutex_);
     told_forgotten_.push_back(run.id);
   }
-  store_.remove_run(run, by);
+  store_.remove_run(run, by, key);
   wake(run.number);
 }
 
@@ -195,9 +204,14 @@ void Controller::remove_leftovers() {
   }
 }
 
-Archival Controller::archive(const std::string& name, DryRun dry_run, const std::string& by) {
+Archival Controller::archive(const std::string& name, DryRun dry_run, const std::string& by,
+                             const std::optional<std::string>& idempotency_key) {
   check_lease();
   Archival archival;
+  archival.run = find(name);
+  const auto key = dry_run == DryRun::Yes ? std::nullopt
+                                          : key_for(idempotency_key, "archive " + archival.run.id);
+  if (was_done(key)) return archival;  // it may have been resumed since
   archival.run = find_over(name);
   const runs::Run& run = archival.run;
   if (run.wanted == runs::Wanted::Observe) {
@@ -217,9 +231,9 @@ Archival Controller::archive(const std::string& name, DryRun dry_run, const std:
   archival.files = *found;
   if (dry_run == DryRun::Yes) return archival;
 
-  const files::NameLocks::Held held = changing_.take({run.id}, kChangeSeconds);
+  const files::NameLocks::Held held = hold(run.id, key);
   archival.run = find_over(run.id);  // it may have been resumed
-  store_.set_archived(run.number, true, by);
+  store_.set_archived(run.number, true, by, key);
   archival.run.archived = true;
   do_beside(run.directory, kMoveSeconds, [files = &files_, run = archival.run] {
     auto submission = runs::read_submission(*files, run.directory);

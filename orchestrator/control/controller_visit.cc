@@ -256,6 +256,8 @@ void Controller::decide(OpenRun* open, const Followed& followed, const RunReadin
                                       clock_.monotonic_seconds());
   }
   const runs::ProcessState process = watched.report.state;
+  // Before anything is started: the next launch would be ended, too.
+  if (run.wanted == runs::Wanted::Requeue && !watched.launch) end_requeue(open);
   if (open->fresh && !watched.launch) judge_again(open, reading);
   if (open->fresh || followed.read_any || is_gone(process)) {
     nodes_.judge_attempts(run, watched.report, &open->attempts, open->launches, reading.parts);
@@ -450,16 +452,6 @@ void Controller::apply(OpenRun* open, const Observation& seen, const Decision& d
   act(open, decision, watched);
 }
 
-void Controller::wait_for_place(OpenRun* open, bool waits) {
-  open->waits = waits;
-  const std::pair<double, runs::RunNumber> key{open->run.created_utc, open->run.number};
-  if (waits) {
-    waiting_.insert(key);
-  } else {
-    waiting_.erase(key);
-  }
-}
-
 void Controller::act(OpenRun* open, const Decision& decision, Watched* watched) {
   const runs::Run& run = open->run;
   if (decision.act == Act::Start) {
@@ -471,6 +463,11 @@ void Controller::act(OpenRun* open, const Decision& decision, Watched* watched) 
     base::log(base::LogLevel::Warning, "run " + run.id + ": " + run.reason + "; replaced");
     scheduler_.kill(watched->launch->handle);
   } else if (decision.act == Act::Stop) {
+    if (run.wanted == runs::Wanted::Requeue && !watched->launch->replaced) {
+      // As above, also where the store is lost meanwhile: the next reading writes it into its file.
+      watched->launch->replaced = true;
+      return put_launch(open, *watched->launch);
+    }
     // A grace begins when the request has been passed on: it waits while Slurm is silent.
     const auto contact = scheduler_.contact(watched->launch->handle);
     const bool waits = contact && contact->end_waits_utc;

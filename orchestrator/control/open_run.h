@@ -76,7 +76,7 @@ struct OpenRun {
   [[nodiscard]] bool resumes() const { return run.wanted == runs::Wanted::Resume; }
   [[nodiscard]] runs::SubmissionRecord submitted() const {
     runs::SubmissionRecord submission = runs::submission_of(run);
-    if (resumes()) submission.wanted = runs::Wanted::Run;
+    if (submission.wanted > runs::Wanted::Observe) submission.wanted = runs::Wanted::Run;
     return submission;
   }
   [[nodiscard]] runs::RecordedState recorded() const {

@@ -16,6 +16,9 @@ constexpr const char* kStoppedBySignal =
     "a signal asked it to stop, not `regatta cancel`; `regatta resume` lets it go on where that "
     "was not meant";
 
+constexpr const char* kRequeues = "is started again when it has ended";
+constexpr const char* kRequeued = "was requeued";
+
 // How the watched launch ended: a code, or nothing when it was killed or vanished.
 struct End {
   std::optional<int> code;
@@ -115,6 +118,13 @@ Decision ended(const Observation& seen, const Limits& limits) {
     const bool clean = finished || end.code == static_cast<int>(ExitCode::Stopped);
     return finish(runs::RunState::Cancelled, clean ? "" : "while stopping: " + end.words);
   }
+  if (seen.wanted == runs::Wanted::Requeue && end.code != static_cast<int>(ExitCode::Fenced)) {
+    if (seen.checkpoint_step > seen.progress_step) decision.failures = 0;
+    decision.progress_step = std::max(seen.progress_step, seen.checkpoint_step);
+    decision.not_before = seen.now;
+    decision.reason = kRequeued;
+    return finish(runs::RunState::Queued, "");
+  }
   if (seen.replaced) return retry(seen, limits, end.words);
   if (seen.process.cause == runs::Cause::Cancelled) {
     return finish(runs::RunState::Stopped, "somebody cancelled its job; " + end.words);
@@ -157,8 +167,9 @@ Decision ended(const Observation& seen, const Limits& limits) {
 
 Decision running(const Observation& seen, const Limits& limits) {
   Decision decision = unchanged(seen);
-  if (seen.wanted == runs::Wanted::Cancel) {
+  if (seen.wanted == runs::Wanted::Cancel || seen.wanted == runs::Wanted::Requeue) {
     decision.state = runs::RunState::Stopping;
+    if (seen.wanted == runs::Wanted::Requeue) decision.reason = kRequeues;
     if (!seen.stop_sent) {
       decision.act = Act::Stop;
     } else if (seen.now - *seen.stop_sent >= limits.stop_grace_seconds) {
@@ -228,7 +239,9 @@ Decision reconcile(const Observation& seen, const Limits& limits) {
       Decision decision = unchanged(seen);
       decision.reason = seen.process.words.empty() ? seen.reason : seen.process.words;
       decision.wait = seen.wait;
-      if (seen.wanted == runs::Wanted::Cancel) decision.state = runs::RunState::Stopping;
+      if (seen.wanted == runs::Wanted::Cancel || seen.wanted == runs::Wanted::Requeue) {
+        decision.state = runs::RunState::Stopping;
+      }
       return decision;
     }
   }

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// In the order of Wanted; Resume is the store's alone, until the controller takes the run up.
+// In the order of Wanted; the others are the store's alone, until the controller did what they ask.
 constexpr std::array kWanted{"run", "cancel", "observe"};
 
 }  // namespace
@@ -38,7 +38,7 @@ void JsonWriter::operator()(const RecordField& field, RunState value) {
   json_[std::string(field.name)] = name_of(value);
 }
 void JsonWriter::operator()(const RecordField& field, Wanted value) {
-  base::check(value != Wanted::Resume, "a run directory says what its run was submitted for");
+  base::check(value <= Wanted::Observe, "a run directory says what its run was submitted for");
   json_[std::string(field.name)] = kWanted.at(static_cast<std::size_t>(value));
 }
 

@@ -19,7 +19,8 @@ enum class RunState { Queued, Starting, Running, Stopping, Succeeded, Stopped, F
 
 // What the user wants. Observe: the run was started by hand; the controller shows it and starts
 // nothing. Resume: the run is over and is to go on; it becomes Run when the controller takes it up.
-enum class Wanted { Run, Cancel, Observe, Resume };
+// Requeue: what is under way is to end, and another launch to follow; Run once it has ended.
+enum class Wanted { Run, Cancel, Observe, Resume, Requeue };
 
 // The row number of a run in the store; its name outside is Run::id.
 enum class RunNumber : std::int64_t {};

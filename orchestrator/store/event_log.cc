@@ -49,6 +49,7 @@ const std::vector<EventKind>& event_kinds() {
       {"run.cancelled", "a run was cancelled"},
       {"run.cancel_asked", "somebody cancelled a run"},
       {"run.resume_asked", "somebody resumed a run"},
+      {"run.requeue_asked", "somebody wanted a run's attempt ended, and another one started"},
       {"run.extend_asked", "somebody had a run that was over train further"},
       {"run.changed", "what a run asks for was changed"},
       {"run.labelled", "a run has other tags, or another note"},

@@ -261,7 +261,8 @@ void Store::bound_log() {
   writer_->execute("PRAGMA busy_timeout = " + std::to_string(Database::kBusyMilliseconds));
 }
 
-void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::string& by) {
+void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::string& by,
+                       const std::optional<RequestKey>& key) {
   const bool resumes = wanted == runs::Wanted::Resume;
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
@@ -275,8 +276,32 @@ void Store::set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::stri
         .run();
     if (wanted == runs::Wanted::Cancel) events_->note_wish(run, "run.cancel_asked", by);
     if (resumes) events_->note_wish(run, "run.resume_asked", by);
+    if (wanted == runs::Wanted::Requeue) events_->note_wish(run, "run.requeue_asked", by);
+    write_key(key, run);
     transaction.commit();
   });
+}
+
+void Store::write_key(const std::optional<RequestKey>& key, runs::RunNumber run) {
+  if (!key) return;
+  writer_->prepare("INSERT INTO changes(idempotency_key, run, body_digest) VALUES(?1, ?2, ?3)")
+      .bind(key->key, runs::row_of(run), key->digest)
+      .run();
+}
+
+void Store::keep_key(runs::RunNumber run, const RequestKey& key) {
+  const auto lock = lock_writes();
+  const OnDisk on_disk(*writer_);
+  write_key(key, run);
+}
+
+bool Store::end_requeue(runs::RunNumber run) {
+  const auto lock = lock_writes();
+  writer_->prepare("UPDATE runs SET wanted = ?2 WHERE number = ?1 AND wanted = ?3")
+      .bind(runs::row_of(run), static_cast<int>(runs::Wanted::Run),
+            static_cast<int>(runs::Wanted::Requeue))
+      .run();
+  return writer_->changes() > 0;
 }
 
 bool Store::take_up(const runs::Run& run) {
@@ -293,7 +318,8 @@ bool Store::take_up(const runs::Run& run) {
   return true;
 }
 
-void Store::set_archived(runs::RunNumber run, bool archived, const std::string& by) {
+void Store::set_archived(runs::RunNumber run, bool archived, const std::string& by,
+                         const std::optional<RequestKey>& key) {
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
   Transaction transaction(*writer_);
@@ -301,6 +327,7 @@ void Store::set_archived(runs::RunNumber run, bool archived, const std::string& 
       .bind(runs::row_of(run), archived)
       .run();
   events_->note_wish(run, archived ? "run.archived" : "run.unarchived", by);
+  write_key(key, run);
   transaction.commit();
 }
 
@@ -352,11 +379,7 @@ void Store::change_run(const runs::Run& run, const RunChange& change, const std:
       .bind(runs::row_of(run.number), run.config, run.changed_utc, summary.steps, summary.target,
             summary.target_times_baseline, summary.time_to_accuracy_seconds)
       .run();
-  if (change.key) {
-    writer_->prepare("INSERT INTO changes(idempotency_key, run, body_digest) VALUES(?1, ?2, ?3)")
-        .bind(*change.key, runs::row_of(run.number), change.digest)
-        .run();
-  }
+  write_key(change.key, run.number);
   if (!change.words.empty()) events_->note_wish(run.number, "run.changed", by, change.words);
   if (change.resumes) {
     writer_->prepare("UPDATE runs SET wanted = ?2, archived = 0 WHERE number = ?1")
@@ -375,7 +398,8 @@ void Store::drop_key(runs::RunNumber run) {
       .run();
 }
 
-void Store::remove_run(const runs::Run& run, const std::string& by) {
+void Store::remove_run(const runs::Run& run, const std::string& by,
+                       const std::optional<RequestKey>& key) {
   // A mutex goes to who asks first: whoever waits must be able to.
   while (remove_piece(run.number)) std::this_thread::sleep_for(kBetweenPieces);
   const auto lock = lock_writes();
@@ -384,6 +408,7 @@ void Store::remove_run(const runs::Run& run, const std::string& by) {
     Transaction transaction(*writer_);
     events_->note_wish(run.number, "run.removed", by);
     remove_rows(*writer_, run.number);
+    write_key(key, run.number);
     transaction.commit();
   });
   removed_.insert(run.number);

@@ -39,11 +39,15 @@ void take_config(const trainer::contract::RunConfig& config, NewRun* run);
 // Run::kind.
 [[nodiscard]] std::string kind_of(const trainer::contract::RunConfig& config);
 
+// What a request may come again with: its key, and the digest of what it asked for.
+struct RequestKey {
+  std::string key, digest;
+};
+
 struct RunChange {
-  std::string words;               // what is another, for the event; empty: nothing
-  bool resumes = false;            // it is over, and is to go on
-  std::optional<std::string> key;  // of the request
-  std::string digest;              // of what it asked for
+  std::string words;     // what is another, for the event; empty: nothing
+  bool resumes = false;  // it is over, and is to go on
+  std::optional<RequestKey> key;
 };
 
 // All that a store has of a run, in the caller's transaction.
@@ -85,12 +89,20 @@ class Store : public StoreReads {
   // All of the run but what add_run(), set_wanted() and set_config() own.
   void update_run(const runs::Run& run);
   // On a full disk, too: it takes the room that was kept for it. A run that is to be resumed is no
-  // longer drained, so that the next controller finds it.
-  void set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::string& by = {});
+  // longer drained, so that the next controller finds it. Here and below, the key of the request is
+  // kept with what it asked for, or neither is.
+  void set_wanted(runs::RunNumber run, runs::Wanted wanted, const std::string& by = {},
+                  const std::optional<RequestKey>& key = {});
   // update_run() of a run that is wanted to resume, and that is wanted to run from here on: both or
   // neither, on the disk. False, and nothing changed, where that is wanted no longer.
   bool take_up(const runs::Run& run);
-  void set_archived(runs::RunNumber run, bool archived, const std::string& by = {});
+  // Of a request for which there was nothing to do.
+  void keep_key(runs::RunNumber run, const RequestKey& key);
+  // What was to end for another launch has: it is wanted to run. False, and nothing changed, where
+  // something else is wanted meanwhile.
+  bool end_requeue(runs::RunNumber run);
+  void set_archived(runs::RunNumber run, bool archived, const std::string& by = {},
+                    const std::optional<RequestKey>& key = {});
   void set_labels(runs::RunNumber run, const runs::Labels& labels, const std::string& by = {});
   // words: which keys of it are others now.
   void set_config(runs::RunNumber run, const std::string& config, const std::string& by = {},
@@ -103,7 +115,8 @@ class Store : public StoreReads {
   // All rows of the run, on a full disk, too: its series piece by piece, so that other writes wait
   // for milliseconds, then what is left of it in one transaction. Its number is not given to
   // another one while this object lives, and what is written for it later is not.
-  void remove_run(const runs::Run& run, const std::string& by = {});
+  void remove_run(const runs::Run& run, const std::string& by = {},
+                  const std::optional<RequestKey>& key = {});
 
   // What happened and is written nowhere else: number and, where it is 0, utc are given here.
   void note(const Event& event);
@@ -164,6 +177,7 @@ class Store : public StoreReads {
   // What may use the room kept for a full disk.
   void write_anyhow(const std::function<void()>& write);
   void write_run(const runs::Run& run);
+  void write_key(const std::optional<RequestKey>& key, runs::RunNumber run);
   void write_tags(runs::RunNumber run, const std::vector<std::string>& tags);
   void write_launch(runs::RunNumber run, const runs::Launch& launch);
   void write_launch_row(runs::RunNumber run, const runs::Launch& launch);

@@ -175,8 +175,8 @@ std::optional<StoreReads::Submitted> StoreReads::submitted_with(
 std::optional<StoreReads::Submitted> StoreReads::changed_with(const std::string& idempotency_key) {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(
-      "SELECT runs.id, changes.body_digest FROM changes JOIN runs ON runs.number = changes.run "
-      "WHERE changes.idempotency_key = ?1");
+      "SELECT ifnull(runs.id, ''), changes.body_digest FROM changes LEFT JOIN runs ON runs.number "
+      "= changes.run WHERE changes.idempotency_key = ?1");
   ask.bind(idempotency_key);
   if (!ask.step()) return std::nullopt;
   return Submitted{ask.text(0), ask.text(1)};

@@ -472,8 +472,18 @@ def a_run_is_cancelled_and_resumed(api, data):
     assert api("POST", "/runs/{id}/resume", id=long)[0] == 202
     api.wait(long, ("running",))
     assert api("POST", "/runs/{id}/resume", id=long)[0] == 200
+    before = api("GET", "/runs/{id}", id=long)[1]["attempts"]
+    key = {"Idempotency-Key": "elsewhere"}
+    assert api("POST", "/runs/{id}/requeue", headers=key, id=long)[0] == 202
+    deadline = time.monotonic() + 60
+    while (shown := api("GET", "/runs/{id}", id=long)[1])["attempts"] != before + 1 or shown["state"] != "running":
+        assert time.monotonic() < deadline and shown["state"] not in OVER, shown
+        time.sleep(0.05)
+    assert api("GET", "/runs/{id}/attempts", id=long)[1]["attempts"][-1]["first_step"] > 0, "from a checkpoint"
+    assert api("POST", "/runs/{id}/requeue", headers=key, id=long)[0] == 200, "once"
     assert api("POST", "/runs/{id}/cancel", id=long)[0] == 202
     api.wait(long, OVER)
+    assert api("POST", "/runs/{id}/requeue", id=long)[0] == 409
 
 
 def a_run_is_extended_changed_and_forked(api, data):

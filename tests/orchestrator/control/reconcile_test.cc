@@ -133,6 +133,10 @@ control::Observation with_progress(control::Observation seen) {
   return seen;
 }
 
+control::Observation requeued(control::Observation seen) {
+  seen.wanted = runs::Wanted::Requeue;
+  return seen;
+}
 INSTANTIATE_TEST_SUITE_P(
     Table, Reconcile,
     testing::Values(
@@ -154,6 +158,21 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"is_asked_again", asked_long_ago(stopping(59)), control::Act::Stop, false,
             runs::RunState::Stopping},
         Row{"after_grace_kills", stopping(60), control::Act::Kill, false, runs::RunState::Stopping},
+        Row{"requeue_sends_term", running(runs::Wanted::Requeue), control::Act::Stop, false,
+            runs::RunState::Stopping},
+        Row{"requeued_waits_again", requeued(ended(24)), control::Act::Nothing, true,
+            runs::RunState::Queued},
+        Row{"requeued_and_killed_waits_again", requeued(killed(9)), control::Act::Nothing, true,
+            runs::RunState::Queued},
+        Row{"requeued_job_that_we_cancelled_waits_again",
+            requeued(replaced(caused(runs::Cause::Cancelled))), control::Act::Nothing, true,
+            runs::RunState::Queued},
+        Row{"requeued_at_its_end_has_succeeded", requeued(ended(0)), control::Act::Nothing, true,
+            runs::RunState::Succeeded},
+        Row{"requeued_and_fenced_is_left_to_the_other", requeued(ended(23)), control::Act::Nothing,
+            true, runs::RunState::Stopped, "another attempt took the run over"},
+        Row{"requeued_without_anything_starts", idle(runs::Wanted::Requeue), control::Act::Start,
+            false, runs::RunState::Starting},
         Row{"unknown_changes_nothing", unknown(runs::Wanted::Run), control::Act::Nothing, false,
             runs::RunState::Running},
         Row{"a_wish_is_shown_while_nothing_is_known", unknown(runs::Wanted::Cancel),

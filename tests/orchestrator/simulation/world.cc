@@ -280,8 +280,22 @@ void World::change_steps(Wish* wish) {
   wish->told.reset();
 }
 
+// Nothing that a user knows of the run is another after it.
+void World::requeue(const Wish& wish) {
+  bool changed = false;
+  const bool answered = ask("requeue " + wish.id, [&] {
+    try {
+      changed = controller_->requeue(wish.id);
+    } catch (const base::Error& error) {
+      if (error.code() != base::Code::Conflict && error.code() != base::Code::NotFound) throw;
+    }
+  });
+  if (answered) tell("requeue " + wish.id + (changed ? "" : ": nothing to do"));
+}
+
 void World::change(Wish* wish) {
   if (chance_.one_in(4)) return change_steps(wish);
+  if (chance_.one_in(5)) return requeue(*wish);
   const int what = chance_.below(5);
   const std::string name = what < 2 ? "cancel " : what < 4 ? "resume " : "remove ";
   bool changed = false, over = false;

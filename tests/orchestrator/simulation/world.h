@@ -82,6 +82,7 @@ class World {
   void trouble();
   void use();
   void submit(Wish* wish);
+  void requeue(const Wish& wish);
   void change(Wish* wish);
   void change_steps(Wish* wish);
   [[nodiscard]] base::Path directory_of(const Wish& wish) const;
