@@ -1,6 +1,7 @@
 // The store's tables. What the columns mean is said at the members that they hold (runs/run.h,
 // store_reads.h; runs/record_fields.h and row_fields.h map them). A new store goes through every
-// version, so that it cannot differ from an old one that was brought up to date.
+// version, so that it cannot differ from an old one that was brought up to date. A version that
+// stores may have does not change any more; what is new is a version of its own.
 #pragma once
 
 #include <iterator>
