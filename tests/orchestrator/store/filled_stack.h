@@ -1,10 +1,8 @@
 // A store with many runs (filled_store.h) below a controller and the API.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "orchestrator/api/api.h"
@@ -33,12 +31,9 @@ class FilledStack {
     request.body = body;
     return api_.handle(request);
   }
+  // Of an answer 200.
   nlohmann::ordered_json json(const std::string& path,
-                              const std::map<std::string, std::string>& query = {}) {
-    const orchestrator::api::Response response = get(path, query);
-    EXPECT_EQ(response.status, 200) << path << response.body;
-    return nlohmann::ordered_json::parse(response.body);
-  }
+                              const std::map<std::string, std::string>& query = {});
   orchestrator::store::Store& store() { return store_; }
   base::Path database() const { return folder_.path() / "state" / "store.sqlite"; }
 
