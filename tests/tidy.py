@@ -15,6 +15,10 @@ FOLDERS = ["base", "topology", "checkpoint", "trainer", "orchestrator"]  # each 
 SKIPPED = {"build", "node_modules", "demo", "dist", ".git", "out", "__pycache__", ".ccache"}
 # `bench plan` plans with what it measures on the ranks themselves.
 TRAINER_SEES = ("topology/plan/", "topology/nccl/")
+# Commands ask the controller through its API: only those that are one, or that work on its store while none runs, see it.
+CONTROLLER_ROOMS = ("orchestrator/store/", "orchestrator/control/")
+IS_CONTROLLER = ("orchestrator/cli/serve_command.cc", "orchestrator/cli/backup_command.cc")
+SHARED_WITH_COMMANDS = ("orchestrator/control/request_key.h",)  # what a key may be, which a command says before it asks
 MAX_LINES, MAX_COLUMNS, MAX_FUNCTION = 600, 100, 70
 # header → where it may be included; a prefix ending in "/" is a folder
 HEAVY = {
@@ -80,6 +84,9 @@ def check_include(name, header):
         return "the trainer sees only topology/plan/ and topology/nccl/ of topology"
     if name.startswith("trainer/contract/") and target == "trainer" and not header.startswith("trainer/contract/"):
         return "trainer/contract/ sees nothing else of the trainer"
+    if (name.startswith("orchestrator/cli/") and name not in IS_CONTROLLER and header.startswith(CONTROLLER_ROOMS)
+            and header not in SHARED_WITH_COMMANDS):
+        return "a command asks the controller through its API; only serve and backup see store/ and control/"
     return None
 
 

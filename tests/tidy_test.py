@@ -11,6 +11,8 @@ CASES = [
     ("orchestrator past the contract", "orchestrator/a.cc", '#include "trainer/model/bert.h"\n', "sees only trainer/contract/"),
     ("trainer past the plan", "trainer/a.cc", '#include "topology/doctor/doctor.h"\n', "sees only topology/plan/ and topology/nccl/"),
     ("contract into the trainer", "trainer/contract/a.cc", '#include "trainer/model/bert.h"\n', "sees nothing else of the trainer"),
+    ("a command that reads the store", "orchestrator/cli/ls_command.cc", '#include "orchestrator/store/store_reads.h"\n', "through its API"),
+    ("a command's header that sees the controller", "orchestrator/cli/a.h", '#include "orchestrator/control/preview.h"\n', "through its API"),
     ("against the order of rooms", "trainer/model/bert.cc", '#include "trainer/step/train_loop.h"\n', "trainer/model comes before trainer/step"),
     ("against the order of rooms, from a folder", "trainer/cpu/a.cc", '#include "trainer/model/bert.h"\n', "trainer/cpu comes before"),
     ("a second type of one name", "trainer/run/a.h", "#pragma once\nstruct Taken {\n};\n", "Taken is a type of trainer/device/taken.h, too"),
@@ -62,6 +64,13 @@ def clean_tree(root):
     # What is allowed: a function of 70 lines, comments about launches, assembly in its one place.
     (root / "base" / "good.h").write_text("#pragma once\nint f() {\n" + "  g();\n" * 68 + "}\n")
     (root / "tests" / "trainer" / "cuda").mkdir(parents=True)
+    # The command that is the controller sees it, and what a key may be all commands do.
+    (root / "orchestrator" / "cli").mkdir(parents=True)
+    (root / "orchestrator" / "README.md").write_text("# orchestrator\n")
+    (root / "orchestrator" / "cli" / "CMakeLists.txt").write_text("add_library(cli serve_command.cc change_commands.cc)\n")
+    (root / "orchestrator" / "cli" / "serve_command.cc").write_text(
+        '#include "orchestrator/control/controller.h"\n#include "orchestrator/store/store.h"\n')
+    (root / "orchestrator" / "cli" / "change_commands.cc").write_text('#include "orchestrator/control/request_key.h"\n')
     # A type's name may be used again in another layer, within a class and in a source.
     (root / "trainer" / "device").mkdir(parents=True)
     (root / "trainer" / "README.md").write_text("# trainer\n")

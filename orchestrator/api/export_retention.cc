@@ -12,7 +12,6 @@
 namespace regatta::orchestrator::api {
 namespace {
 
-constexpr double kFirstExportLookSeconds = 60, kExportLookSeconds = 3600;
 constexpr double kSecondsOfADay = 86400;
 constexpr int kEventsAtOnce = 1000;
 constexpr const char* kExported = "checkpoint.exported";
@@ -66,10 +65,12 @@ void Api::remove_exports_before(double utc) {
   }
 }
 
-ExportRetention::ExportRetention(Api& api, base::Clock& clock, double keep_days)
+ExportRetention::ExportRetention(Api& api, base::Clock& clock, double keep_days,
+                                 const store::LookTimes& looks)
     : api_(api),
       clock_(clock),
       keep_days_(keep_days),
+      looks_(looks),
       thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
 ExportRetention::~ExportRetention() {
@@ -78,14 +79,14 @@ ExportRetention::~ExportRetention() {
 }
 
 void ExportRetention::work(const std::stop_token& stop) {
-  double wait = kFirstExportLookSeconds;
+  double wait = looks_.first_seconds;
   while (true) {
     {
       std::unique_lock lock(mutex_);
       ended_.wait_for(lock, stop, std::chrono::duration<double>(wait), [] { return false; });
     }
     if (stop.stop_requested()) return;
-    wait = kExportLookSeconds;
+    wait = looks_.then_seconds;
     try {
       api_.remove_exports_before(clock_.utc_seconds() - keep_days_ * kSecondsOfADay);
     } catch (const base::Error& error) {  // the next look tries again

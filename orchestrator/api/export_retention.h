@@ -6,16 +6,18 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "orchestrator/store/roll_ups.h"
 
 namespace regatta::orchestrator::api {
 
 class Api;
 
-// Looks in a thread, a minute after it began and then every hour.
+// Looks in a thread.
 class ExportRetention {
  public:
   // Both outlive it. Days: since the export was asked for.
-  ExportRetention(Api& api, base::Clock& clock, double keep_days);
+  ExportRetention(Api& api, base::Clock& clock, double keep_days,
+                  const store::LookTimes& looks = {});
   ~ExportRetention();
   ExportRetention(const ExportRetention&) = delete;
   ExportRetention& operator=(const ExportRetention&) = delete;
@@ -26,6 +28,7 @@ class ExportRetention {
   Api& api_;
   base::Clock& clock_;
   double keep_days_;
+  const store::LookTimes looks_;
   std::mutex mutex_;
   std::condition_variable_any ended_;
   std::jthread thread_;  // last: it ends before what it uses

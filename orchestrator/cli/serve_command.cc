@@ -65,6 +65,7 @@ struct ServeOptions {
   std::string webhook_secret, webhook_kinds;
   bool webhook_private = false;
   bool allow_privileged = false;
+  double first_look_seconds = store::LookTimes{}.first_seconds;  // after what is too old
 };
 
 void refuse_privilege(const ServeOptions& options) {
@@ -100,13 +101,14 @@ store::KeptSteps kept_steps(const std::vector<site::DefaultsFile>& defaults) {
 
 // What goes on beside everything else; it ends before the API does.
 std::unique_ptr<api::ExportRetention> look_after(store::Store& store, api::Api& api,
-                                                 const std::vector<site::DefaultsFile>& defaults) {
+                                                 const std::vector<site::DefaultsFile>& defaults,
+                                                 const store::LookTimes& looks) {
   store.check_beside();
-  store.roll_up_beside(kept_steps(defaults));
+  store.roll_up_beside(kept_steps(defaults), looks);
   for (const site::DefaultsFile& file : defaults) {
     if (!file.exports.keep_days) continue;
     return std::make_unique<api::ExportRetention>(api, base::system_clock(),
-                                                  *file.exports.keep_days);
+                                                  *file.exports.keep_days, looks);
   }
   return nullptr;  // exports stay until somebody removes them
 }
@@ -369,7 +371,7 @@ int serve(const ServeOptions& options, const Program& program) {
                       &shared, &webhooks, program.commit});
   controller.start();
   note(store, "controller.started", program.version + ", runs in " + runs.string());
-  const auto beside = look_after(store, *api, defaults);
+  const auto beside = look_after(store, *api, defaults, {options.first_look_seconds});
   opening.open(api.get());
   announce_ready(server->url(), ready_message(server->url(), data, runs, trainer));
   wait_for_end(signals, store, lost);
@@ -434,6 +436,7 @@ class Serve : public Command {
     options.add("--page-directory", ValueKind::Directory, &options_.page_directory,
                 "serve the page from here (development)");
     options.add("--allow-privileged", &options_.allow_privileged, "run even as root");
+    options.add("--first-look", &options_.first_look_seconds, "").is_hidden = true;  // of tests
   }
   int run() override { return serve(options_, program_); }
 

@@ -13,7 +13,7 @@
 namespace regatta::orchestrator::store {
 namespace {
 
-constexpr double kFirstLookSeconds = 60, kLookSeconds = 3600, kPieceSeconds = 0.02;
+constexpr double kPieceSeconds = 0.02;
 constexpr int kPieceRows = 2000;  // some milliseconds
 constexpr int kMostRunsOfLook = 1000;
 constexpr double kDay = 86400;
@@ -112,12 +112,15 @@ bool Store::roll_up(runs::RunNumber run, const KeptSteps& kept, double now_utc) 
   return true;
 }
 
-void Store::roll_up_beside(const KeptSteps& kept) {
-  roll_ups_ = std::make_unique<RollUps>(*this, kept);
+void Store::roll_up_beside(const KeptSteps& kept, const LookTimes& looks) {
+  roll_ups_ = std::make_unique<RollUps>(*this, kept, looks);
 }
 
-RollUps::RollUps(Store& store, const KeptSteps& kept)
-    : store_(store), kept_(kept), thread_([this](const std::stop_token& stop) { work(stop); }) {}
+RollUps::RollUps(Store& store, const KeptSteps& kept, const LookTimes& looks)
+    : store_(store),
+      kept_(kept),
+      looks_(looks),
+      thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
 RollUps::~RollUps() {
   thread_.request_stop();
@@ -131,7 +134,7 @@ bool RollUps::pause(const std::stop_token& stop, double seconds) {
 }
 
 void RollUps::work(const std::stop_token& stop) {
-  for (double wait = kFirstLookSeconds; pause(stop, wait); wait = kLookSeconds) {
+  for (double wait = looks_.first_seconds; pause(stop, wait); wait = looks_.then_seconds) {
     try {
       const double now_utc = base::system_clock().utc_seconds();
       for (const runs::RunNumber run : store_.runs_to_roll_up(kept_, now_utc)) {

@@ -19,10 +19,16 @@ struct KeptSteps {
 };
 inline constexpr int kFewestPoints = 1000;
 
+// When something that goes on beside everything else looks what there is to do.
+struct LookTimes {
+  double first_seconds = 60;  // after it began
+  double then_seconds = 3600;
+};
+
 // Rolls up in a thread, piece by piece, so that other writes wait for milliseconds.
 class RollUps {
  public:
-  RollUps(Store& store, const KeptSteps& kept);
+  RollUps(Store& store, const KeptSteps& kept, const LookTimes& looks = {});
   ~RollUps();
   RollUps(const RollUps&) = delete;
   RollUps& operator=(const RollUps&) = delete;
@@ -34,6 +40,7 @@ class RollUps {
 
   Store& store_;
   KeptSteps kept_;
+  const LookTimes looks_;
   std::mutex mutex_;
   std::condition_variable_any ended_;
   std::jthread thread_;

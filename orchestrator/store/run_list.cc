@@ -74,15 +74,24 @@ std::string pattern_of(const std::string& text) {
   return pattern + "%";
 }
 
-// The index that has a list in its order, with what most filters look at; empty: SQLite chooses.
+// The index that has all that a filter by name, text or owner looks at.
+constexpr const char* kByText = " INDEXED BY runs_text";
+
+// Whether one of the indexes by time has no more than the list, which then ends with its page.
+bool is_by_time_alone(const RunFilter& filter) {
+  if (!filter.text.empty() || !filter.name_prefix.empty() || filter.states.size() > 1) return false;
+  return filter.owner.empty() || (filter.states.empty() && filter.archived != Archived::Only);
+}
+
+// The index that has a list in its order, with all that filters look at but tags and nodes, which
+// tables of their own have; empty: SQLite chooses.
 std::string index_of(const RunFilter& filter, const Condition& condition) {
-  if (condition.is_selective()) return "";
-  if (!filter.text.empty()) return filter.sort == RunSort::Created ? " INDEXED BY runs_text" : "";
-  if (!filter.name_prefix.empty() || filter.since_utc || filter.until_utc) return "";
+  // By their numbers: SQLite would rather walk an index of the list's order to its end.
+  if (condition.is_selective()) return " NOT INDEXED";
   const bool all = filter.archived == Archived::Also;
   switch (filter.sort) {
     case RunSort::Created:
-      return "";
+      return is_by_time_alone(filter) ? "" : kByText;
     case RunSort::Ended:
       return all ? " INDEXED BY runs_all_by_end" : " INDEXED BY runs_by_end";
     case RunSort::TimeToAccuracy:
@@ -91,6 +100,13 @@ std::string index_of(const RunFilter& filter, const Condition& condition) {
       return all ? " INDEXED BY runs_all_by_name" : " INDEXED BY runs_by_archived_name";
   }
   return "";
+}
+
+// For the number of all runs that fit, whose order does not matter.
+std::string index_of_total(const RunFilter& filter, const Condition& condition) {
+  if (condition.is_selective()) return " NOT INDEXED";
+  const bool by_text = !filter.text.empty() || !filter.name_prefix.empty() || !filter.owner.empty();
+  return by_text ? kByText : "";
 }
 
 // Of runs that another table lists: where there are few of them they are looked up, and else the
@@ -239,8 +255,7 @@ RunList StoreReads::list(const RunFilter& filter) {
   Condition condition = condition_of(*reader, filter);
   if (filter.with_total) {
     Statement count = reader->prepare("SELECT count(*) FROM runs" +
-                                      (filter.text.empty() ? "" : index_of(filter, condition)) +
-                                      condition.where());
+                                      index_of_total(filter, condition) + condition.where());
     condition.bind(count);
     if (count.step()) list.total = count.integer(0);
   }

@@ -1,6 +1,7 @@
 // The store's tables. What the columns mean is said at the members that they hold (runs/run.h,
 // store_reads.h; runs/record_fields.h and row_fields.h map them). A new store goes through every
-// version, so that it cannot differ from an old one that was brought up to date.
+// version, so that it cannot differ from an old one that was brought up to date. A version that
+// stores may have does not change any more; what is new is a version of its own.
 #pragma once
 
 #include <iterator>
@@ -397,6 +398,29 @@ constexpr const char* kLearningRate = R"sql(
 ALTER TABLE steps ADD COLUMN learning_rate REAL;
 )sql";
 
+// The orders of lists with all that their filters look at: a filter that few runs pass reads an
+// index, and no rows, until the page is full.
+constexpr const char* kListIndexes = R"sql(
+DROP INDEX runs_all_by_end;
+DROP INDEX runs_all_by_accuracy;
+DROP INDEX runs_all_by_name;
+DROP INDEX runs_by_end;
+DROP INDEX runs_by_accuracy;
+DROP INDEX runs_by_archived_name;
+DROP INDEX runs_text;
+CREATE INDEX runs_all_by_end
+  ON runs(ifnull(ended_utc, 9e99), number, state, created_utc, owner, name);
+CREATE INDEX runs_all_by_accuracy
+  ON runs(ifnull(time_to_accuracy, 9e99), number, state, created_utc, owner, name);
+CREATE INDEX runs_all_by_name ON runs(name, number, state, created_utc, owner);
+CREATE INDEX runs_by_end
+  ON runs(archived, ifnull(ended_utc, 9e99), number, state, created_utc, owner, name);
+CREATE INDEX runs_by_accuracy
+  ON runs(archived, ifnull(time_to_accuracy, 9e99), number, state, created_utc, owner, name);
+CREATE INDEX runs_by_archived_name ON runs(archived, name, number, state, created_utc, owner);
+CREATE INDEX runs_text ON runs(created_utc, number, archived, state, name, id, error, owner);
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion3,        kVersion4,
                                      kVersion5,        kVersion6,
@@ -406,7 +430,7 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kReferenceTable,  kRelativeDirectories,
                                      kStepBlockTables, kNodeStandings,
                                      kWebhookPlaces,   kChangeTable,
-                                     kLearningRate};
+                                     kLearningRate,    kListIndexes};
 // Their rows are numbered across all of them.
 constexpr const char* kTablesWithCursor[] = {"steps", "evaluations", "checkpoints", "warnings"};
 constexpr int kStepBlocksVersion = 15;

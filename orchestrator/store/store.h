@@ -56,6 +56,7 @@ void remove_rows(Database& database, runs::RunNumber run);
 class BlockWriter;
 class RollUps;
 struct KeptSteps;
+struct LookTimes;
 
 struct StoreOptions {
   // The name of the SQLite VFS that has the store's file, which then needs no directory and no
@@ -156,7 +157,7 @@ class Store : public StoreReads {
   [[nodiscard]] std::vector<runs::RunNumber> runs_to_roll_up(const KeptSteps& kept, double now_utc);
   bool roll_up(runs::RunNumber run, const KeptSteps& kept, double now_utc);
   // Does so beside everything else, from now on.
-  void roll_up_beside(const KeptSteps& kept);
+  void roll_up_beside(const KeptSteps& kept, const LookTimes& looks);
   // Looks whether its pages are sound, beside everything else and once in its life.
   void check_beside();
   // What that has found so far.

@@ -2,29 +2,36 @@
 // history, 1,000 running runs whose journals grow by 1,000 records of 10 series a second, 10,000
 // nodes of a Slurm whose commands are scripts. The load comes from this process, on the same
 // machine, so both share its cores.
-//   api_bench [--all] [--seconds N] [--runs N] [--running N] [--nodes N] [--directory DIR]
+//   api_bench [--all] [--only ingest] [--seconds N] [--runs N] [--running N] [--nodes N]
+//             [--directory DIR]
 // JSON on stdout. --all: 30 s of each load instead of 5, and 5 minutes of ingest instead of 20 s.
-#include <signal.h>
+// --only ingest: of all loads the journals at 10,000 points a second. Exit code 1 where a request
+// failed, a record was not stored or the controller is not well; never for a time.
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/process.h"
 #include "base/text.h"
 #include "tests/bench/load.h"
+#include "tests/bench/served_controller.h"
 #include "tests/orchestrator/store/filled_store.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
@@ -34,51 +41,18 @@ namespace regatta::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Clock = std::chrono::steady_clock;
 
 constexpr int kSeriesOfARecord = 10;
 constexpr int kLongRunSteps = 1'000'000;
 constexpr int kViewers = 200;
-constexpr double kStartSeconds = 120;  // after which nothing comes any more
+constexpr double kSubmissionsMeanwhile = 100;  // at least
 
 struct Sizes {
   int runs = 100'000, running = 1000, nodes = 10'000;
   double seconds = 5, ingest_seconds = 20, burst_seconds = 10;
+  bool only_ingest = false;
   base::Path directory = std::filesystem::temp_directory_path();
 };
-
-double since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-void write(const base::Path& path, const std::string& text) {
-  std::ofstream(path, std::ios::trunc) << text;
-}
-
-// Slurm, as far as a controller looks that has no jobs.
-void make_slurm(const base::Path& place, int nodes) {
-  std::filesystem::create_directories(place);
-  {
-    std::ofstream list(place / "nodes.txt");
-    for (int i = 0; i < nodes; ++i) {
-      list << "NodeName=node" << i << " Arch=x86_64 CoresPerSocket=32 CPUAlloc=" << i % 65
-           << " CPUTot=64 Gres=gpu:h100:8 State=" << (i % 50 == 0 ? "IDLE+DRAIN" : "MIXED")
-           << " RealMemory=1000000 AllocMem=64000 FreeMem=32000 Sockets=2 Partitions=main"
-           << (i % 50 == 0 ? " Reason=\"fan\"" : "") << "\n";
-    }
-  }
-  write(place / "config.txt",
-        "ClusterName = bench\nSLURM_VERSION = 24.11.5\nMinJobAge = 300 sec\nJobRequeue = 1\n"
-        "AccountingStorageType = accounting_storage/slurmdbd\n");
-  for (const char* const program : {"sbatch", "squeue", "scancel", "sacct", "scontrol", "sinfo"}) {
-    write(place / program,
-          "#!/bin/sh\ncase \"$*\" in\n*--version*) echo slurm 24.11.5 ;;\n"
-          "*'show config'*) cat " +
-              (place / "config.txt").string() + " ;;\n*'show node'*) cat " +
-              (place / "nodes.txt").string() + " ;;\nesac\n");
-    ::chmod((place / program).c_str(), 0700);
-  }
-}
 
 // The journals of runs that are trained elsewhere, and what grows them.
 class Journals {
@@ -165,95 +139,6 @@ class Journals {
   std::atomic<std::int64_t> records_ = 0;
 };
 
-// `regatta serve`.
-class Served {
- public:
-  Served(const base::Path& work, const base::Path& data, const base::Path& runs)
-      : log_(work / "serve.log"), data_(data) {
-    base::Command command;
-    command.arguments = {REGATTA_BINARY_DIR "/orchestrator/regatta",
-                         "serve",
-                         "--allow-privileged",
-                         "--port",
-                         "0",
-                         "--scheduler",
-                         "slurm_cli",
-                         "--data",
-                         data.string(),
-                         "--runs",
-                         runs.string(),
-                         "--trainer",
-                         (work / "trainer").string()};
-    command.environment["PATH"] = (work / "bin").string() + ":/usr/bin:/bin";
-    command.output_path = log_;
-    std::filesystem::remove(log_);
-    begin_ = Clock::now();
-    process_ = base::spawn(command);
-    wait_for_url();
-    place_.token = base::posix_file_system().read(data / "token", 100).substr(0, 64);
-    while (bench::ask(place_, {"GET", "/runs"}).status != 200) pause("no answer");
-    first_answer_ = since(begin_);
-  }
-  ~Served() {
-    ::kill(process_, SIGTERM);
-    (void)base::wait_exit(process_);
-  }
-  Served(const Served&) = delete;
-  Served& operator=(const Served&) = delete;
-
-  [[nodiscard]] const Place& place() const { return place_; }
-  [[nodiscard]] double first_answer_seconds() const { return first_answer_; }
-  Json get(const std::string& target) const {
-    const HttpAnswer answer = bench::ask(place_, {"GET", target});
-    base::check(answer.status == 200, "the controller answers " + target + ": " + answer.body);
-    return Json::parse(answer.body);
-  }
-  void wait_until_adopted() {
-    while (!get("/version")["adoption"]["done"].get<bool>()) pause("not adopted");
-  }
-  // VmRSS and VmHWM, megabytes.
-  [[nodiscard]] double memory(const std::string& what) const {
-    std::ifstream status("/proc/" + std::to_string(process_) + "/status");
-    for (std::string line; std::getline(status, line);) {
-      if (line.rfind(what + ":", 0) == 0) return std::stod(line.substr(what.size() + 1)) / 1000;
-    }
-    return 0;
-  }
-  // Processor time so far.
-  [[nodiscard]] double processor_seconds() const {
-    const std::string text =
-        base::posix_file_system().read("/proc/" + std::to_string(process_) + "/stat", 4096);
-    const auto words = base::split(text.substr(text.rfind(')') + 2), ' ');
-    const auto ticks = std::stod(words[11]) + std::stod(words[12]);
-    return ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  }
-
- private:
-  void pause(const std::string& what) const {
-    if (since(begin_) > kStartSeconds) {
-      throw base::Error(base::Code::Operator,
-                        what + ": " + base::read_tail(base::posix_file_system(), log_, 2000));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  void wait_for_url() {
-    while (place_.port == 0) {
-      std::ifstream log(log_);
-      for (std::string line; std::getline(log, line);) {
-        if (line.rfind("http://127.0.0.1:", 0) != 0) continue;
-        place_.port = static_cast<int>(base::parse_integer(line.substr(17)).value_or(0));
-      }
-      if (place_.port == 0) pause("not started");
-    }
-  }
-
-  base::Path log_, data_;
-  Clock::time_point begin_;
-  pid_t process_ = 0;
-  Place place_;
-  double first_answer_ = 0;
-};
-
 Json figures(const Latencies& latencies, double per_second, double limit_ms) {
   Json json{{"per_second", per_second},           {"requests", latencies.seconds.size()},
             {"failed", latencies.failed},         {"median_ms", 1e3 * latencies.at(0.5)},
@@ -279,7 +164,22 @@ const std::vector<std::string> kLists = {
     "/runs?sort=time_to_accuracy&order=ascending",
     "/runs?order=ascending",
     "/runs?total=true",
-    "/runs?limit=20&state=cancelled&total=true"};
+    "/runs?limit=20&state=cancelled&total=true",
+    "/runs?state=stopped,queued&archived=all&total=true",
+    "/runs?tag=first",
+    "/runs?tag=nightly&total=true",
+    "/runs?tag=first,nightly&sort=name",
+    "/runs?owner=token&total=true",
+    "/runs?owner=uid%201999&sort=ended",
+    "/runs?owner=token&state=stopped",
+    "/runs?node=node99",
+    "/runs?node=node01&sort=time_to_accuracy",
+    "/runs?name=nobody&sort=ended&total=true",
+    "/runs?since=2023-11-14T22:20:00Z&sort=ended",
+    "/runs?full=true",
+    "/runs?limit=1000"};
+// The largest that there is, ten pages in one.
+const std::string kLargestList = "/runs?limit=1000&full=true";
 
 // Runs of the history by their numbers, as filled_store.cc names them.
 std::string old_run(int number) {
@@ -308,7 +208,7 @@ class Bench {
     make_slurm(work_ / "bin", sizes.nodes);
     write(work_ / "trainer", "#!/bin/sh\nexit 1\n");
     ::chmod((work_ / "trainer").c_str(), 0700);
-    tests::fill_store(data_, {sizes.runs, 0, kLongRunSteps});
+    tests::fill_store(data_, {sizes.runs, 0, sizes.only_ingest ? 10 : kLongRunSteps});
     journals_ = std::make_unique<Journals>(runs_, sizes.running);
   }
   ~Bench() { std::filesystem::remove_all(work_); }
@@ -327,22 +227,26 @@ class Bench {
       Served first(work_, data_, runs_);
       first.wait_until_adopted();
     }
-    json["cold_start_seconds"] = cold_starts();
+    if (!sizes_.only_ingest) json["cold_start_seconds"] = cold_starts();
     serve_ = std::make_unique<Served>(work_, data_, runs_);
     serve_->wait_until_adopted();
-    {
+    if (!sizes_.only_ingest) {
       // As in a cluster at work: everything beside 1,000 growing journals.
       std::jthread growing(
           [this](const std::stop_token& stop) { journals_->grow(sizes_.running, stop); });
       requests(&json);
     }
     json["ingest"] = ingest(10'000, sizes_.ingest_seconds);
-    json["ingest_burst"] = ingest(50'000, sizes_.burst_seconds);
+    if (!sizes_.only_ingest) json["ingest_burst"] = ingest(50'000, sizes_.burst_seconds);
     json["resident_megabytes"] = {
         {"now", serve_->memory("VmRSS")}, {"peak", serve_->memory("VmHWM")}, {"to_reach", 512}};
-    json["health"] = serve_->get("/health")["status"];
+    const Json health = serve_->get("/health");
+    json["health"] = health["status"];
+    if (health["status"] != "ok") faults_.push_back("the controller is not well: " + health.dump());
     return json;
   }
+  // What must not be, whatever the machine's speed.
+  [[nodiscard]] const std::vector<std::string>& faults() const { return faults_; }
 
  private:
   Json cold_starts() {
@@ -353,13 +257,23 @@ class Bench {
     return {{"of_three", seconds}, {"to_reach", 2}};
   }
 
+  Json judged(const Latencies& latencies, double per_second, double limit_ms,
+              const std::string& what) {
+    if (latencies.failed > 0) {
+      faults_.push_back(std::to_string(latencies.failed) + " of " +
+                        std::to_string(latencies.seconds.size()) + " requests such as " + what +
+                        " failed, the first with " + latencies.failure);
+    }
+    return figures(latencies, per_second, limit_ms);
+  }
+
   // With what it costs the controller, all of its work in that time: figures that other programs of
   // the machine change little.
   Json load(double per_second, double limit_ms, const std::function<Call(int)>& call) {
     const double processor = serve_->processor_seconds();
     const auto begin = Clock::now();
-    Json json = figures(put_load(serve_->place(), {per_second, sizes_.seconds}, call), per_second,
-                        limit_ms);
+    Json json = judged(put_load(serve_->place(), {per_second, sizes_.seconds}, call), per_second,
+                       limit_ms, call(0).target);
     json["processors"] = (serve_->processor_seconds() - processor) / since(begin);
     json["resident_megabytes"] = serve_->memory("VmRSS");
     return json;
@@ -370,14 +284,8 @@ class Bench {
     (*json)["list"] = load(200, 50, [](int i) {
       return Call{"GET", kLists[static_cast<std::size_t>(i) % kLists.size()]};
     });
-    for (const std::string& list : kLists) {
-      const Latencies one =
-          put_load(serve_->place(), {50, std::min(sizes_.seconds, 4.0)}, [&](int) {
-            return Call{"GET", list};
-          });
-      (*json)["list_alone"][list] = {{"median_ms", 1e3 * one.at(0.5)},
-                                     {"p99_ms", 1e3 * one.at(0.99)}};
-    }
+    for (const std::string& list : kLists) (*json)["list_alone"][list] = alone(list, 50);
+    (*json)["list_alone"][kLargestList] = alone(kLargestList, 5);
     (*json)["text_search"] = load(10, 300, [](int i) {
       return Call{"GET", i % 2 == 0 ? "/runs?text=no-such-text&total=true" : "/runs?text=7f"};
     });
@@ -402,6 +310,15 @@ class Bench {
     nodes(json);
   }
 
+  Json alone(const std::string& list, double per_second) {
+    const double seconds = std::min(sizes_.seconds / 2, 4.0);
+    const Latencies one = put_load(serve_->place(), {per_second, seconds}, [&](int) {
+      return Call{"GET", list};
+    });
+    const Json all = judged(one, per_second, 50, list);
+    return {{"median_ms", all["median_ms"]}, {"p99_ms", all["p99_ms"]}};
+  }
+
   // A page, by itself, filtered, and as large and full as it may be.
   void nodes(Json* json) {
     const std::vector<std::pair<std::string, std::string>> lists = {
@@ -420,23 +337,31 @@ class Bench {
     }
   }
 
-  // Each asks for the list and for one run, once in two seconds as an open page does, and two
-  // submit a second.
+  // Each is connected all the time and asks for the list or for one run once in two seconds, as an
+  // open page does; meanwhile others submit.
   Json viewers() {
-    Latencies views, submissions;
+    Viewed views;
+    Latencies submissions;
+    const Viewers asked{kViewers, 2, std::max(sizes_.seconds, 4.0)};
+    const double per_second = std::max(20.0, kSubmissionsMeanwhile / asked.seconds);
     {
       const std::jthread viewing([&] {
-        views = put_load(serve_->place(), {kViewers, sizes_.seconds, kViewers}, [&](int i) {
-          return i % 2 == 0 ? Call{"GET", "/runs?limit=50", "", "Accept-Encoding: gzip\r\n"}
-                            : Call{"GET", "/runs/" + journals_->run(i)};
+        views = put_viewers(serve_->place(), asked, [&](int viewer) {
+          return viewer % 2 == 0 ? Call{"GET", "/runs?limit=50", "", "Accept-Encoding: gzip\r\n"}
+                                 : Call{"GET", "/runs/" + journals_->run(viewer)};
         });
       });
-      submissions = put_load(serve_->place(), {2, sizes_.seconds},
+      // From few connections: with those of the viewers they are fewer than one peer may have.
+      submissions = put_load(serve_->place(), {per_second, asked.seconds, 16},
                              [&](int i) { return submission(i, journals_->run(1)); });
     }
+    if (views.most_open < kViewers) {
+      faults_.push_back("only " + std::to_string(views.most_open) + " viewers were connected");
+    }
     return {{"viewers", kViewers},
-            {"views", figures(views, kViewers, 0)},
-            {"submissions_meanwhile", figures(submissions, 2, 0)}};
+            {"connected_at_once", {{"most", views.most_open}, {"least", views.least_open}}},
+            {"views", judged(views.latencies, kViewers / asked.period_seconds, 50, "views")},
+            {"submissions_meanwhile", judged(submissions, per_second, 50, "submissions")}};
   }
 
   // Records that the store has, by the newest step of each run.
@@ -468,13 +393,19 @@ class Bench {
     while (stored() < journals_->records() && since(end) < kStartSeconds) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
+    const bool all_stored = stored() == journals_->records();
+    if (!all_stored) {
+      faults_.push_back("of " + std::to_string(journals_->records()) + " records " +
+                        std::to_string(stored()) + " are stored " +
+                        std::to_string(static_cast<int>(since(end))) + " s after the last");
+    }
     return {
         {"points_per_second", static_cast<double>(written) * kSeriesOfARecord / growing_seconds},
         {"to_reach_points_per_second", points_per_second},
         {"points_of_a_record", kSeriesOfARecord},
         {"seconds", growing_seconds},
         {"records", written},
-        {"all_stored", stored() == journals_->records()},
+        {"all_stored", all_stored},
         {"all_stored_after_seconds", since(end)},
         {"most_seconds_behind", static_cast<double>(most_behind) / records_per_second},
         {"processors", (serve_->processor_seconds() - processor) / since(begin)}};
@@ -484,6 +415,7 @@ class Bench {
   base::Path work_, data_, runs_;
   std::unique_ptr<Journals> journals_;
   std::unique_ptr<Served> serve_;
+  std::vector<std::string> faults_;
 };
 
 Sizes parse(int count, char** words) {
@@ -498,7 +430,10 @@ Sizes parse(int count, char** words) {
     if (i + 1 == count) throw base::Error(base::Code::User, word + " needs a value");
     const std::string value = words[++i];
     const auto number = static_cast<int>(base::parse_integer(value).value_or(0));
-    if (word == "--directory") {
+    if (word == "--only") {
+      if (value != "ingest") throw base::Error(base::Code::User, "--only takes ingest");
+      sizes.only_ingest = true;
+    } else if (word == "--directory") {
       sizes.directory = value;
     } else if (number <= 0) {
       throw base::Error(base::Code::User, word + " is '" + value + "'; give a number above 0");
@@ -534,7 +469,10 @@ int main(int count, char** words) {
     regatta::bench::Bench bench(regatta::bench::parse(count, words));
     std::printf("%s\n", bench.measure().dump(2).c_str());
     std::fflush(stdout);
-    return 0;
+    for (const std::string& fault : bench.faults()) {
+      std::fprintf(stderr, "api_bench: %s\n", fault.c_str());
+    }
+    return bench.faults().empty() ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "api_bench: %s\n", error.what());
     return 1;

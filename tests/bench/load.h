@@ -44,4 +44,20 @@ struct Latencies {
 [[nodiscard]] Latencies put_load(const Place& place, const Load& load,
                                  const std::function<Call(int number)>& call);
 
+struct Viewers {
+  int count = 200;
+  double period_seconds = 2;  // between two requests of one of them
+  double seconds = 5;
+};
+struct Viewed {
+  Latencies latencies;
+  int most_open = 0;   // connections at once
+  int least_open = 0;  // once all of them were open
+};
+// Each viewer is connected all the time, in a thread of its own, and asks call(viewer) when its
+// turn comes; a connection that its answer has ended is followed by the next at once. A latency
+// counts from the moment that the request was due.
+[[nodiscard]] Viewed put_viewers(const Place& place, const Viewers& viewers,
+                                 const std::function<Call(int viewer)>& call);
+
 }  // namespace regatta::bench

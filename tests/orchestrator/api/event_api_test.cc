@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/text.h"
 #include "orchestrator/api/api.h"
 #include "tests/orchestrator/control/controller_fixture.h"
@@ -60,6 +64,54 @@ TEST_F(EventStreamTest, WhatHappensBetweenTwoConnectionsIsNotLost) {
   (void)submit();
   EXPECT_THAT(quiet.connect("run.submitted"), ElementsAre("run.submitted"));
   EXPECT_THAT(quiet.connect("run.submitted"), IsEmpty()) << "and is told once";
+}
+
+// What a connection says until it ends, a second at a time: the second and the bytes of each piece.
+std::vector<std::pair<int, std::string>> listened(BodyStream& stream, tests::SimulatedClock& clock,
+                                                  int* ended) {
+  std::vector<std::pair<int, std::string>> said;
+  for (int second = 0; second < 1000; ++second) {
+    const BodyStream::Piece piece = stream.next();
+    if (!piece.bytes.empty()) said.emplace_back(second, piece.bytes);
+    *ended = second;
+    if (piece.is_last) break;
+    clock.now += 1;
+  }
+  return said;
+}
+
+TEST_F(EventStreamTest, ASilentOneBeatsAndEndsAfterTenMinutes) {
+  (void)submit();
+  Request request;
+  request.method = "GET";
+  request.path = "/api/v1/events/stream";
+  const Response response = api_.handle(request);
+  ASSERT_EQ(response.status, 200) << response.body;
+  int ended = 0;
+  const auto said = listened(*response.stream, clock_, &ended);
+  EXPECT_EQ(ended, 600);
+  ASSERT_EQ(said.size(), 41U) << "a head, and a beat each 15 s";
+  EXPECT_THAT(said[0].second, testing::StartsWith("retry: 2000\nid: "));
+  for (std::size_t i = 1; i < said.size(); ++i) {
+    EXPECT_EQ(said[i].first, static_cast<int>(15 * i));
+    EXPECT_EQ(said[i].second, ":\n\n") << "a comment, which no reader takes for an event";
+  }
+}
+
+TEST_F(EventStreamTest, WhoeverHasSpokenNeedsNoBeat) {
+  Request request;
+  request.method = "GET";
+  request.path = "/api/v1/events/stream";
+  const Response response = api_.handle(request);
+  ASSERT_EQ(response.status, 200) << response.body;
+  (void)response.stream->next();
+  clock_.now += 14;
+  (void)submit();
+  EXPECT_THAT(response.stream->next().bytes, testing::HasSubstr("event: run.submitted"));
+  clock_.now += 14;
+  EXPECT_EQ(response.stream->next().bytes, "");
+  clock_.now += 1;
+  EXPECT_EQ(response.stream->next().bytes, ":\n\n");
 }
 
 }  // namespace

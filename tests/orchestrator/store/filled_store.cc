@@ -31,7 +31,8 @@ void fill_store(const base::Path& directory, const FilledStore& what) {
       .prepare(numbers("n", what.runs) +
                "INSERT INTO runs(number, id, name, config, directory, created_utc, wanted, "
                "body_digest, state, drained, settled, steps, step, samples, value, target, "
-               "started_utc, ended_utc, training_seconds, samples_per_second, loss, phase) "
+               "started_utc, ended_utc, training_seconds, samples_per_second, loss, phase, owner, "
+               "tags) "
                // A bijection of 24 bits: ids in another order than times.
                "SELECT i, printf('run%02d-%06x', i % 50, (i * 10368889) & 16777215), "
                "printf('run%02d', i % 50), ?1, '/runs/' || i, 1.7e9 + i / 3, 0, 'd', "
@@ -40,7 +41,10 @@ void fill_store(const base::Path& directory, const FilledStore& what) {
                " THEN 'running' WHEN i % 3 = 0 THEN 'failed' WHEN i % 3 = 1 THEN 'cancelled' "
                "ELSE 'succeeded' END, NOT (" +
                open + "), 1, 100, 10, 80, 0.25, 0.5, 1.7e9 + i, CASE WHEN " + open +
-               " THEN NULL ELSE 1.7e9 + i + 60 END, 42.5, 341.0, 6.125, 'training' FROM n")
+               " THEN NULL ELSE 1.7e9 + i + 60 END, 42.5, 341.0, 6.125, 'training', "
+               "CASE WHEN i <= 20 THEN 'uid 1999' WHEN i % 2 THEN 'token' ELSE 'uid ' || (1000 + i "
+               "% 7) END, CASE WHEN i <= 20 THEN 'first/' ELSE '' END || CASE WHEN i % 2 THEN '' "
+               "ELSE 'nightly/' END FROM n")
       .bind(config)
       .run();
   store.execute(numbers("n", 2 * what.runs) +
@@ -53,6 +57,12 @@ void fill_store(const base::Path& directory, const FilledStore& what) {
                 "first_step_begin, last_seconds, process, host, ranks, device) SELECT i, (i + 1) / "
                 "2, 2 - i % 2, printf('%016x', i), 1, 1.7e9, 1, 60, 1234, 'node01', 4, 'cpu' FROM "
                 "n");
+  store.execute(
+      "INSERT INTO run_tags(tag, run) SELECT 'first', number FROM runs WHERE number <= 20 "
+      "UNION ALL SELECT 'nightly', number FROM runs WHERE number % 2 = 0");
+  store.execute(
+      "INSERT INTO run_nodes(node, run) SELECT 'node01', number FROM runs UNION ALL "
+      "SELECT 'node99', number FROM runs WHERE number <= 20");
   const std::string attempt = "2 * run - (step <= 2)";
   const auto add_steps = [&](const std::string& source) {
     store.execute(source +

@@ -15,7 +15,10 @@ struct FilledStore {
 };
 
 // Every run has two launches, two attempts, steps, evaluations, a checkpoint and a warning. Ids are
-// "runKK-xxxxxx", names "runKK" for KK of 00 to 49; the newest runs have the largest numbers.
+// "runKK-xxxxxx", names "runKK" for KK of 00 to 49; the newest runs have the largest numbers. The
+// oldest 20 were submitted by "uid 1999", have the tag "first" and had the node "node99"; of the
+// others every second was submitted by "token". Every run had "node01", every second has the tag
+// "nightly".
 // The store in `directory` is made if absent, and must not be open.
 void fill_store(const base::Path& directory, const FilledStore& what);
 

@@ -10,7 +10,11 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "orchestrator/store/schema.h"
 #include "orchestrator/store/store.h"
@@ -33,6 +37,31 @@ auto rows_in(const base::Path& folder) {
 std::int64_t version_in(const base::Path& folder) {
   Database database(file_in(folder), Database::Access::ReadOnly);
   return store::version_of(database);
+}
+
+// Of each version as it was released. Old stores of these tests are made of the same texts, so a
+// text that is changed later would bring real old stores to other tables than the tests see.
+constexpr const char* kDigestsOfVersions[] = {
+    "6a1f6f9ced6c03e02e62b80725d3a773", "0efea6af45232a7caa0fcd519b0090e6",
+    "3251ce76b8386808cf14a7fe59c40bbc", "c5e0e18af12a961c76c5f62c880bf91d",
+    "1cd20afb8030e9ee373cecd71df905f6", "b3606f55af9f58f12d5de28774380297",
+    "f0c85315129dc3b71425c47d3a666755", "afb37e53b8cd6c456485d374fe611b40",
+    "d5dc06c9006d1c90ae465f30249a0d06", "4c3da605b828565b00cc391616f24d6f",
+    "6c2af7904472d9ba9928a4e2580bd868", "aa689f21dae40b64e773c0512c9d5801",
+    "232a119ba10d128cb81bb7c31f35f939", "99aa06d3014798d86001c324468d497f",
+    "2182cfbe92df9da5114c9daac136c4f5", "63679716e499f149492ee29cf5fce8ae",
+    "a4a374169da0459f7da2d9dad35a21e2", "f9d7a0408e4b66ec5face2dfea4df590",
+    "44aba103c94f65730396422eaad5dcd8",
+    "12325727b9dcea9b08150d608e011e61",
+};
+
+TEST(Migration, WhatAVersionBroughtNeverChanges) {
+  ASSERT_EQ(std::size(kDigestsOfVersions), std::size(store::kVersions))
+      << "a new version gets its digest here";
+  for (std::size_t i = 0; i < std::size(store::kVersions); ++i) {
+    EXPECT_EQ(base::digest_of(store::kVersions[i]), kDigestsOfVersions[i])
+        << "version " << i + 1 << " is in stores already; what is new belongs in a new version";
+  }
 }
 
 class Versions : public testing::TestWithParam<int> {

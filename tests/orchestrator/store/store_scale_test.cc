@@ -7,10 +7,8 @@
 #include <regex>
 #include <thread>
 
-#include "orchestrator/api/api.h"
 #include "orchestrator/store/roll_ups.h"
-#include "tests/orchestrator/store/filled_store.h"
-#include "tests/orchestrator/support.h"
+#include "tests/orchestrator/store/filled_stack.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -18,55 +16,8 @@ namespace {
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
-using tests::TemporaryDirectory;
+using Stack = tests::FilledStack;
 using Json = nlohmann::ordered_json;
-
-class Stack {
- public:
-  explicit Stack(const tests::FilledStore& what) : filled_(folder_.path(), what) {}
-
-  api::Response get(const std::string& path, const std::map<std::string, std::string>& query = {}) {
-    return send("GET", path, query);
-  }
-  api::Response send(const std::string& method, const std::string& path,
-                     const std::map<std::string, std::string>& query = {},
-                     const std::string& body = "") {
-    api::Request request;
-    request.method = method;
-    request.path = "/api/v1/" + path;
-    request.query = query;
-    request.body = body;
-    return api_.handle(request);
-  }
-  Json json(const std::string& path, const std::map<std::string, std::string>& query = {}) {
-    const api::Response response = get(path, query);
-    EXPECT_EQ(response.status, 200) << path << response.body;
-    return Json::parse(response.body);
-  }
-  store::Store& store() { return store_; }
-  base::Path database() const { return folder_.path() / "state" / "store.sqlite"; }
-
- private:
-  struct Filled {
-    Filled(const base::Path& folder, tests::FilledStore what) {
-      what.runs_directory = folder / "runs";
-      tests::fill_store(folder / "state", what);
-    }
-  };
-  control::ControllerOptions options() const {
-    control::ControllerOptions settings;
-    settings.runs_directory = folder_.path() / "runs";
-    return settings;
-  }
-
-  TemporaryDirectory folder_;
-  Filled filled_;
-  tests::SimulatedClock clock_;
-  tests::ScriptedScheduler scheduler_;
-  store::Store store_{folder_.path() / "state"};
-  control::Controller controller_{base::posix_file_system(), clock_, store_, scheduler_, options()};
-  api::Api api_{controller_, base::posix_file_system(), clock_, {folder_.path() / "page"}};
-};
 
 // What ticks and followers ask and write.
 void use_as_the_controller(store::Store& store, const orchestrator::runs::Run& run) {
