@@ -455,14 +455,20 @@ void add_checkpoints(Json* all) {
       object({}),
       {{"tags", tags}, {"add_tags", tags}, {"remove_tags", tags}, {"note", or_null(text())}});
   json["Pin"] = optionally(object({}), {{"reason", {{"type", "string"}, {"maxLength", 500}}}});
+}
+
+void add_exports(Json* all) {
+  Json& json = *all;
   json["ExportRequest"] =
       optionally(object({}), {{"for", one_of({"pretraining", "encoder", "question-answering"})},
                               {"with_optimizer", flag()}});
-  json["Export"] = object({{"name", text()},
-                           {"state", one_of({"running", "done", "failed"})},
-                           {"path", text()},
-                           {"files", list_of(object({{"name", text()}, {"bytes", integer()}}))},
-                           {"message", text()}});
+  json["Export"] = object(
+      {{"name", text()},
+       {"state", one_of({"running", "done", "failed"})},
+       {"path", text()},
+       {"files",
+        list_of(object({{"name", text()}, {"bytes", integer()}, {"digest", or_null(text())}}))},
+       {"message", text()}});
 }
 
 void add_references(Json* all) {
@@ -582,6 +588,7 @@ Json schemas() {
   add_charts(&all);
   add_explanation(&all);
   add_checkpoints(&all);
+  add_exports(&all);
   add_references(&all);
   return all;
 }
