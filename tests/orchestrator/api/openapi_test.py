@@ -638,9 +638,21 @@ def attempts_and_evaluations_are_what_the_journals_say(api, _):
         page = api("GET", "/runs/{id}/evaluations", id=chart, query=f"since={cursor}&limit=3")[1]
         rows, cursor, more = rows + page["evaluations"], page["cursor"], page["more"]
         assert len(page["evaluations"]) <= 3
-    assert [(row["attempt"], row["step"], row["mlm_accuracy"], row["mlm_loss"]) for row in rows] == [
-        (number, record["step"], record["mlm_accuracy"], record["mlm_loss"]) for number, records in journals
-        for record in records if record["type"] == "eval"]
+    evaluations = points_of(journals, "eval", "step", 0)
+    assert [(row["attempt"], row["step"], row["mlm_accuracy"], row["mlm_loss"], row["abandoned"]) for row in rows] == [
+        (number, step, record["mlm_accuracy"], record["mlm_loss"], abandoned) for number, step, _, record, abandoned in evaluations]
+    points = points_of(journals, "step", "step", 0)
+    abandoned = [point[4] for point in points]
+    assert any(abandoned) and not all(abandoned), "attempt 1 was killed after its last checkpoint"
+    table = csv.DictReader(io.StringIO(regatta(api, "export", chart).stdout))
+    assert [(int(row["attempt"]), int(row["step"]), row["abandoned"]) for row in table] == [
+        (number, step, str(mark).lower()) for number, step, _, _, mark in points]
+    lines = [json.loads(line) for line in regatta(api, "export", chart, "--series", "all", "-o", "jsonl").stdout.splitlines()]
+    assert [line["abandoned"] for line in lines if line["type"] == "step"] == abandoned
+    assert [line["abandoned"] for line in lines if line["type"] == "evaluation"] == [point[4] for point in evaluations]
+    shown = api("GET", "/runs/{id}/metrics", id=chart)[1]
+    assert [row[4] for row in shown["evaluations"]] == [point[4] for point in evaluations]
+    assert [(row[0], row[9]) for row in shown["steps"]] == [(point[1], point[4]) for point in points]
 
 
 def the_schema_of_run_files_is_that_of_their_reader(api, data):
