@@ -116,26 +116,30 @@ std::shared_ptr<void> let_go_elsewhere(std::shared_ptr<void> mark) {
 struct Exported {
   base::Path directory;
   std::vector<ArchivedFile> files;
+  std::map<std::string, std::string> digests;  // by file, where they are known
 };
 Exported exported(const CheckpointTools& tools, const checkpoints::CheckpointExports& exports,
                   const std::string& name) {
   const std::string whole =
       checkpoint::parse_checkpoint_name(name) ? name : tools.path_of(name).filename().string();
   const Json json = exports.finished(tools.run_directory(), whole);
-  Exported found{json["path"].get<std::string>(), {}};
+  Exported found{json["path"].get<std::string>(), {}, {}};
   for (const Json& file : json["files"]) {
     const std::string file_name = file["name"].get<std::string>();
     found.files.push_back(
         {file_name, found.directory / file_name, file["bytes"].get<std::uint64_t>()});
+    if (file["digest"].is_string()) found.digests[file_name] = file["digest"].get<std::string>();
   }
   return found;
 }
 
-// Of files whose digests are not known: another export of the checkpoint has other sizes.
+// Where digests are not known, sizes tell most exports of a checkpoint apart.
 std::string version_of(const Exported& found) {
   std::string text = found.directory.string();
   for (const ArchivedFile& file : found.files) {
     text += "\n" + file.name + " " + std::to_string(file.size);
+    const auto digest = found.digests.find(file.name);
+    if (digest != found.digests.end()) text += " " + digest->second;
   }
   return base::digest_of(text);
 }
@@ -272,7 +276,12 @@ Response CheckpointApi::send_export_file(const Request& request, const runs::Run
                       names.push_back(each.name);
                       if (each.name != file) continue;
                       Download download{tools.run_directory(), {{"", each.path, each.size}}, file};
-                      download.version = version_of(found);
+                      const auto digest = found.digests.find(file);
+                      if (digest != found.digests.end()) {
+                        download.digest = digest->second;
+                      } else {
+                        download.version = version_of(found);
+                      }
                       return send(request, *files, shared, std::move(download));
                     }
                     throw_no_file(file, "the export", names);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "orchestrator/api/answer_fields.h"
+#include "orchestrator/store/abandoned_points.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/series.h"
 
@@ -22,12 +23,15 @@ class Rows {
     for (const runs::Attempt& attempt : attempts) numbers_[attempt.row] = attempt.number;
   }
 
+  // abandoned: of each row; empty where that is not told of such rows.
   template <typename Row>
-  void add(const char* type, const std::vector<Row>& rows) {
-    for (const Row& row : rows) {
+  void add(const char* type, const std::vector<Row>& rows, const std::vector<bool>& abandoned) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Row& row = rows[i];
       Json json{{"type", type},
                 {"attempt", numbers_[row.attempt]},
                 {"at_seconds", number(axis_.at(row.attempt, row.seconds))}};
+      if (!abandoned.empty()) json["abandoned"] = static_cast<bool>(abandoned[i]);
       add_fields(row, &json);
       rows_.emplace_back(row.cursor, std::move(json));
     }
@@ -50,10 +54,13 @@ class Rows {
 }  // namespace
 
 Json history_json(store::StoreReads& store, const runs::Run& run, std::int64_t cursor, int limit) {
-  Rows rows(store.attempts(run.number));
-  rows.add("step", store.steps_after(run.number, cursor, limit + 1));
-  rows.add("evaluation", store.evaluations(run.number, cursor));
-  rows.add("checkpoint", store.checkpoints(run.number, cursor));
+  const std::vector<runs::Attempt> attempts = store.attempts(run.number);
+  Rows rows(attempts);
+  const auto steps = store.steps_after(run.number, cursor, limit + 1);
+  rows.add("step", steps, store::abandoned(store, attempts, steps));
+  const auto evaluations = store.evaluations(run.number, cursor);
+  rows.add("evaluation", evaluations, store::abandoned(store, run, attempts, evaluations));
+  rows.add("checkpoint", store.checkpoints(run.number, cursor), {});
   const auto wanted = static_cast<std::size_t>(limit);
   const bool more = rows.size() > wanted;
   Json list = Json::array();

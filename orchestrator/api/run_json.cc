@@ -10,6 +10,7 @@
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/shown_config.h"
 #include "orchestrator/runs/record_fields.h"
+#include "orchestrator/store/abandoned_points.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/series.h"
 
@@ -224,17 +225,25 @@ Json metrics_json(store::StoreReads& store, const runs::Run& run, std::int64_t c
   json["most_steps"] = limit;
   json["resolution_seconds"] = store.step_resolution(run.number);
   json["steps"] = Json::array();
-  for (const store::StepRow& row : store.steps(run.number, cursor, limit)) {
+  const std::vector<store::StepRow> steps = store.steps(run.number, cursor, limit);
+  const std::vector<bool> abandoned_steps = store::abandoned(store, attempts, steps);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const store::StepRow& row = steps[i];
     const double rate = row.step_seconds > 0 ? 1 / row.step_seconds : 0;
     json["steps"].push_back({row.step, number(axis.at(row.attempt, row.seconds)), number(row.loss),
                              number(row.mlm_loss), number(static_cast<double>(row.samples) * rate),
                              number(static_cast<double>(row.tokens) * rate), number(row.goodput),
-                             number(row.noise_scale), number(row.mfu)});
+                             number(row.noise_scale), number(row.mfu),
+                             static_cast<bool>(abandoned_steps[i])});
   }
   json["evaluations"] = Json::array();
-  for (const store::EvaluationRow& row : store.evaluations(run.number, cursor)) {
+  const auto evaluations = store.evaluations(run.number, cursor);
+  const std::vector<bool> abandoned = store::abandoned(store, run, attempts, evaluations);
+  for (std::size_t i = 0; i < evaluations.size(); ++i) {
+    const store::EvaluationRow& row = evaluations[i];
     json["evaluations"].push_back({row.step, number(axis.at(row.attempt, row.seconds)),
-                                   number(row.mlm_accuracy), number(row.mlm_loss)});
+                                   number(row.mlm_accuracy), number(row.mlm_loss),
+                                   static_cast<bool>(abandoned[i])});
   }
   json["checkpoints"] = Json::array();
   for (const store::CheckpointRow& row : store.checkpoints(run.number, cursor)) {

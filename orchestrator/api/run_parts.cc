@@ -7,6 +7,7 @@
 
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/runs/record_fields.h"
+#include "orchestrator/store/abandoned_points.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/series.h"
 
@@ -56,12 +57,15 @@ Json evaluations_json(store::StoreReads& store, const runs::Run& run, std::int64
   auto rows = store.evaluations(run.number, cursor, limit + 1);
   const bool more = rows.size() > static_cast<std::size_t>(limit);
   if (more) rows.pop_back();
+  const std::vector<bool> abandoned = store::abandoned(store, run, attempts, rows);
   Json list = Json::array();
-  for (const store::EvaluationRow& row : rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const store::EvaluationRow& row = rows[i];
     Json json;
     add_fields(row, &json);
     json["attempt"] = numbers[row.attempt];
     json["at_seconds"] = number(axis.at(row.attempt, row.seconds));
+    json["abandoned"] = static_cast<bool>(abandoned[i]);
     list.push_back(std::move(json));
     cursor = row.cursor;
   }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -273,8 +274,9 @@ void add_charts(Json* all) {
                                                       {"message", or_null(text())}});
   (*all)["Attempts"] = object({{"launches", list_of(launch)}, {"attempts", list_of(attempt)}});
   (*all)["Evaluations"] = object(
-      {{"evaluations", list_of(with(record<store::EvaluationRow>(),
-                                    {{"attempt", integer()}, {"at_seconds", any_number()}}))},
+      {{"evaluations", list_of(with(record<store::EvaluationRow>(), {{"attempt", integer()},
+                                                                     {"at_seconds", any_number()},
+                                                                     {"abandoned", flag()}}))},
        {"cursor", integer()},
        {"more", flag()}});
 }
@@ -290,8 +292,8 @@ void add_series(Json* all) {
               {"most_steps", integer()},
               {"resolution_seconds", integer()},
               {"steps", list_of(tuple_of({integer(), any_number(), value, value, value, value,
-                                          value, value, value}))},
-              {"evaluations", list_of(tuple_of({integer(), any_number(), value, value}))},
+                                          value, value, value, flag()}))},
+              {"evaluations", list_of(tuple_of({integer(), any_number(), value, value, flag()}))},
               {"checkpoints", list_of(tuple_of({integer(), any_number(), text(), text()}))},
               {"timeline", or_null(std::move(timeline))},
               {"prediction", or_null(reference("Prediction"))}});
@@ -323,6 +325,7 @@ void add_series(Json* all) {
   const auto row_of = [](const char* type, const Json& fields) {
     Json schema =
         object({{"type", one_of({type})}, {"attempt", integer()}, {"at_seconds", any_number()}});
+    if (std::string_view(type) != "checkpoint") add(&schema, "abandoned", flag());
     for (const auto& [key, property] : fields["properties"].items()) add(&schema, key, property);
     return schema;
   };
@@ -455,14 +458,20 @@ void add_checkpoints(Json* all) {
       object({}),
       {{"tags", tags}, {"add_tags", tags}, {"remove_tags", tags}, {"note", or_null(text())}});
   json["Pin"] = optionally(object({}), {{"reason", {{"type", "string"}, {"maxLength", 500}}}});
+}
+
+void add_exports(Json* all) {
+  Json& json = *all;
   json["ExportRequest"] =
       optionally(object({}), {{"for", one_of({"pretraining", "encoder", "question-answering"})},
                               {"with_optimizer", flag()}});
-  json["Export"] = object({{"name", text()},
-                           {"state", one_of({"running", "done", "failed"})},
-                           {"path", text()},
-                           {"files", list_of(object({{"name", text()}, {"bytes", integer()}}))},
-                           {"message", text()}});
+  json["Export"] = object(
+      {{"name", text()},
+       {"state", one_of({"running", "done", "failed"})},
+       {"path", text()},
+       {"files",
+        list_of(object({{"name", text()}, {"bytes", integer()}, {"digest", or_null(text())}}))},
+       {"message", text()}});
 }
 
 void add_references(Json* all) {
@@ -582,6 +591,7 @@ Json schemas() {
   add_charts(&all);
   add_explanation(&all);
   add_checkpoints(&all);
+  add_exports(&all);
   add_references(&all);
   return all;
 }

@@ -2,10 +2,14 @@
 
 #include <signal.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/digest.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -24,6 +28,9 @@ constexpr const char* kStaged = ".partial-";    // between an output's name and 
 constexpr int kStagedBytes = 8;
 constexpr std::uint64_t kMostLog = 64 << 10U;
 constexpr std::size_t kMostMessage = 500;
+constexpr const char* kDigests = ".digests.json";  // in the output: {"<file>": "<XXH3-128>"…}
+constexpr std::uint64_t kMostDigests = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kDigestBlock = std::uint64_t{4} << 20U;
 
 base::Path output_of(const base::Path& run_directory, const std::string& name) {
   return run_directory / kExports / name;
@@ -43,13 +50,75 @@ std::string end_text(const base::Exit& exit) {
   return "exit code " + std::to_string(exit.code.value_or(-1));
 }
 
+bool is_digest(const Json& json) {
+  if (!json.is_string()) return false;
+  const auto text = json.get<std::string>();
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+// None of an export that was made before digests were, or whose digests could not be taken.
+std::map<std::string, std::string> read_digests(base::FileSystem& files,
+                                                const base::Path& directory) {
+  std::map<std::string, std::string> digests;
+  try {
+    const std::string text = files.read(directory / kDigests, kMostDigests);
+    const Json json = base::json_depth_at_most(text, 2) ? base::parse_json<Json>(text) : Json();
+    if (!json.is_object()) return digests;
+    for (const auto& [name, digest] : json.items()) {
+      if (is_digest(digest)) digests[name] = digest.get<std::string>();
+    }
+  } catch (const Error& error) {
+    base::log(base::LogLevel::Warning, std::string("digests of an export: ") + error.what());
+  }
+  return digests;
+}
+
 // All or an error: what is left out here would be missing in a download that ends well.
 Json files_json(base::FileSystem& files, const base::Path& directory) {
   Json list = Json::array();
+  bool has_digests = false;
   for (const std::string& name : files.list(directory)) {
-    list.push_back({{"name", name}, {"bytes", files.size(directory / name)}});
+    has_digests = has_digests || name == kDigests;
+    if (name.rfind(kDigests, 0) == 0) continue;  // or what a crash left of writing it
+    list.push_back({{"name", name}, {"bytes", files.size(directory / name)}, {"digest", nullptr}});
+  }
+  if (!has_digests) return list;
+  const auto digests = read_digests(files, directory);
+  for (Json& file : list) {
+    const auto found = digests.find(file["name"].get<std::string>());
+    if (found != digests.end()) file["digest"] = found->second;
   }
   return list;
+}
+
+// Nothing where the controller ends meanwhile.
+std::optional<std::string> digest_of_file(base::FileSystem& files, const base::Path& path,
+                                          const std::stop_token& stop) {
+  base::Digest digest;
+  const std::uint64_t size = files.size(path);
+  for (std::uint64_t at = 0; at < size; at += kDigestBlock) {
+    if (stop.stop_requested()) return std::nullopt;
+    digest.update(files.read_at(path, at, std::min(kDigestBlock, size - at)));
+  }
+  return digest.hex();
+}
+
+// Notes what the trainer has just written, which is then known of files that change later. An
+// export without digests is as good a model, so a fault here is no fault of the export.
+void note_digests(base::FileSystem& files, const base::Path& directory,
+                  const std::stop_token& stop) {
+  try {
+    Json digests = Json::object();
+    for (const std::string& name : files.list(directory)) {
+      const auto digest = digest_of_file(files, directory / name, stop);
+      if (!digest) return;
+      digests[name] = *digest;
+    }
+    base::replace_file(files, directory / kDigests, base::json_text(digests));
+  } catch (const Error& error) {
+    base::log(base::LogLevel::Warning, "the export " + base::printable(directory.string()) +
+                                           " is without digests: " + error.what());
+  }
 }
 
 }  // namespace
@@ -163,6 +232,7 @@ void CheckpointExports::run(const std::stop_token& stop, const std::vector<std::
     message = run_child(stop, arguments, log);
     if (!message.empty()) remove_leftovers(output);
     files_.remove_file(log);
+    if (message.empty()) note_digests(files_, output, stop);
   } catch (const Error& error) {
     if (message.empty()) message = error.what();
   }

@@ -42,8 +42,9 @@ class CheckpointExports {
   // Code::Operator without a trainer or when RUN/exports is a link.
   nlohmann::ordered_json start(const base::Path& run_directory, const std::string& name,
                                const ExportRequest& request);
-  // {"name", "state": "running", "done" or "failed", "path", "files": [{"name", "bytes"}…],
-  // "message"}; Code::NotFound when there is none (or another one began after it had failed).
+  // {"name", "state": "running", "done" or "failed", "path", "files": [{"name", "bytes",
+  // "digest"}…], "message"}; Code::NotFound when there is none (or another one began after it had
+  // failed). "digest": XXH3-128 when it was made, as `.digests.json` in the output has it, or null.
   [[nodiscard]] nlohmann::ordered_json status(const base::Path& run_directory,
                                               const std::string& name) const;
 

@@ -1,5 +1,6 @@
 // A checkpoint, or an export of one, from the controller to this machine: file by file, each
-// checked against its size and, of a checkpoint, its digest, and begun where an earlier try ended.
+// checked against its size and digest, and begun where an earlier try ended. Exports that were made
+// before digests were noted are checked by sizes.
 #include "orchestrator/cli/ckpt_download.h"
 
 #include <iostream>
@@ -45,9 +46,8 @@ class CkptDownload : public Command {
         .is_required = true;
     options.add("-o,--output", ValueKind::Directory, &output_,
                 "directory to put them in (default: the checkpoint's name)");
-    options.add(
-        "--export", &of_export_,
-        "the files of its export, as `regatta ckpt export` has made it; by their sizes alone");
+    options.add("--export", &of_export_,
+                "the files of its export, as `regatta ckpt export` has made it");
     options.add("--force", &replace_, "replace files of the same names that are there");
     add_server_options(options, &client_);
   }
@@ -66,9 +66,14 @@ class CkptDownload : public Command {
     if (!of_export_) describe_manifest(client, source, &files.back());
     files_.create_directory(directory);
     refuse_others(directory, files);
-    for (const RemoteFile& file : files) fetch(client, source, directory, file);
-    if (of_export_) {
-      for (const RemoteFile& file : files) publish(directory, file);
+    std::vector<const RemoteFile*> fetched;
+    for (const RemoteFile& file : files) {
+      if (is_there(directory / file.name, file)) continue;
+      fetch(client, source, directory, file);
+      fetched.push_back(&file);
+    }
+    if (of_export_) {  // together: a part of a new one beside a part of an old one is no model
+      for (const RemoteFile* file : fetched) publish(directory, *file);
     }
     files_.sync_directory(directory);
     std::cout << directory.string() << "\n";
@@ -119,7 +124,10 @@ class CkptDownload : public Command {
     std::vector<RemoteFile> files;
     std::string version = answer.value("path", "");
     for (const Json& file : answer.value("files", Json::array())) {
-      files.push_back({plain(file.value("name", "")), file.value("bytes", std::uint64_t{0}), ""});
+      const auto digest = file.find("digest");
+      const bool known = digest != file.end() && digest->is_string();
+      files.push_back({plain(file.value("name", "")), file.value("bytes", std::uint64_t{0}),
+                       known ? digest->get<std::string>() : std::string()});
       version += "\n" + files.back().name + " " + std::to_string(files.back().bytes);
     }
     version_ = base::digest_of(version);
@@ -162,7 +170,8 @@ class CkptDownload : public Command {
       if (!files_.exists(target) || is_there(target, file)) continue;
       throw Error(Code::Conflict,
                   base::printable(target.string()) +
-                      (of_export_ ? " is there, and may be another export's" : " is another file") +
+                      (file.digest.empty() ? " is there, and may be another export's"
+                                           : " is another file") +
                       "; name another directory, or replace what is there with --force");
     }
   }
@@ -170,7 +179,6 @@ class CkptDownload : public Command {
   void fetch(const Client& client, const std::string& source, const base::Path& directory,
              const RemoteFile& file) {
     const base::Path target = directory / file.name;
-    if (is_there(target, file)) return;
     const base::Path part = part_of(directory, file);
     if (std::filesystem::is_symlink(part)) {
       throw Error(Code::Conflict, base::printable(part.string()) + " is a link; remove it");
@@ -196,8 +204,10 @@ class CkptDownload : public Command {
     if (at != file.bytes || (!file.digest.empty() && digest.hex() != file.digest)) {
       files_.remove_file(part);
       throw Error(Code::Operator, base::printable(target.string()) +
-                                      " came out damaged and was removed; try again, or check the "
-                                      "checkpoint with `regatta ckpt verify`");
+                                      " came out damaged and was removed; try again, or " +
+                                      (of_export_ ? "remove the export and make it again"
+                                                  : "check the checkpoint with `regatta ckpt "
+                                                    "verify`"));
     }
     output->sync();
     if (!of_export_) publish(directory, file);
@@ -206,7 +216,7 @@ class CkptDownload : public Command {
   base::FileSystem& files_ = base::posix_file_system();
   ClientOptions client_;
   std::string run_, checkpoint_, output_;
-  std::string version_;  // of an export: what its files, whose digests are not known, are part of
+  std::string version_;  // of an export: what files whose digests are not known are part of
   bool of_export_ = false;
   bool replace_ = false;
 };

@@ -3,10 +3,11 @@
 
     tests/chaos/acknowledged_test.py [--kills N] [--clients N] [--seed N]
 
-Clients submit with idempotency keys, repeat what got no answer and what did, and cancel; the controller is killed at
-random moments, most often while it starts or is asked. Then all is compared: with the list that the controller
-gives and with the run directories, again after a backup of half time was restored, and with a store that was removed. A
-second controller on the same store, and one on the same runs directory, is refused and told of the first.
+Clients submit with idempotency keys, repeat what got no answer and what did, cancel, label, change, archive and delete
+runs, and add reference curves; the controller is killed at random moments, most often while it starts or is asked. Then all
+is compared: with the list that the controller gives and with the run directories, again after a backup of half time was
+restored, and with a store that was removed. A second controller on the same store, and one on the same runs directory, is
+refused and told of the first.
 
 5 kills; 50 where REGATTA_REPETITIONS is 100.
 """
@@ -39,12 +40,14 @@ CALM_SECONDS = 90  # until everything that was asked for is answered and carried
 
 
 class Client(threading.Thread):
-    """Asks for runs until `stop`, and for each until it is told of one."""
+    """Asks for runs until `stop`, and for each until it is told of one. Nobody else changes its runs, so that what was
+    acknowledged last is what must be there."""
 
     def __init__(self, number, controller, seed, stop):
         super().__init__(daemon=True)
         self.number, self.controller, self.dice, self.stop = number, controller, random.Random(seed), stop
         self.told, self.cancelled, self.unanswered, self.faults = {}, set(), 0, controller.faults
+        self.notes, self.kept, self.archived, self.deleted, self.references = {}, {}, set(), set(), {}
 
     def until_answered(self, method, path, body=None, headers=None):
         """Status and answer; nobody stops in between, since what was sent may have been done."""
@@ -69,6 +72,48 @@ class Client(threading.Thread):
         if known != answer["id"]:
             self.faults.add(f"{key} is run {known}, and later {answer['id']}")
 
+    def acknowledged(self, path, body=None, headers=None, method="POST", but=()):
+        """Whether it was done; `but`: statuses that say why not, or that nothing was to be done."""
+        status, answer = self.until_answered(method, path, body, headers)
+        if status not in (200, 201, 202, *but):
+            self.faults.add(f"{method} {path}: {status}: {answer}")
+        return status in (200, 201, 202)
+
+    def change_something(self, number):
+        run = self.dice.choice(list(self.told.values()))
+        what = self.dice.choice(["label", "change", "archive", "delete", "reference"])
+        if what in ("archive", "delete"):  # of those that are over, if any
+            run = self.dice.choice([*self.cancelled, next(iter(self.told.values()))])
+        if what == "label":
+            note = f"note {number}"
+            if self.acknowledged(f"/runs/{run}/labels", {"note": note, "add_tags": [f"c{self.number}"]}):
+                self.notes[run] = note
+        elif what == "change":
+            kept = 2 + number % 90
+            if self.acknowledged(f"/runs/{run}/change", {"checkpoint": {"keep_last": kept}},
+                                 {"Idempotency-Key": f"change-{self.number}-{number}"}, but=(409,)):
+                self.kept[run] = kept
+        elif what == "archive":
+            if self.acknowledged(f"/runs/{run}/archive", but=(409,)):  # 409: not over
+                self.archived.add(run)
+        elif what == "delete":
+            # 404: an earlier try got no answer, and was done all the same.
+            status, _ = self.until_answered("DELETE", f"/runs/{run}")
+            if status in (200, 202, 404):
+                self.deleted.add(run)
+                self.told = {key: other for key, other in self.told.items() if other != run}
+                for of_run in (self.notes, self.kept):
+                    of_run.pop(run, None)
+                self.cancelled.discard(run)
+                self.archived.discard(run)
+            elif status != 409:
+                self.faults.add(f"deleting {run}: {status}")
+        else:
+            name, accuracy = f"r{self.number}-{number}", (1 + number % 70) / 100
+            body = {"name": name, "threshold": 0.72, "evaluations": [[60, 1000, accuracy]]}
+            if self.acknowledged("/references", body):
+                self.references[name] = accuracy
+
     def run(self):
         for number in range(10**6):
             if self.stop.is_set():
@@ -83,6 +128,8 @@ class Client(threading.Thread):
                     self.cancelled.add(run)
                 elif status != 200:
                     self.faults.add(f"cancelling {run}: {status}: {answer}")
+            if self.told and self.dice.random() < 0.5:
+                self.change_something(number)
             time.sleep(self.dice.uniform(0, 2 * BETWEEN_SUBMISSIONS))
 
 
@@ -90,7 +137,7 @@ def listed(controller):
     """All runs by id, and how often each is listed."""
     runs, counts, before = {}, collections.Counter(), ""
     while True:
-        status, answer = controller.ask("GET", f"/runs?limit=500{before}")
+        status, answer = controller.ask("GET", f"/runs?limit=500&archived=all&full=true{before}")
         assert status == 200, answer
         for run in answer["runs"]:
             runs[run["id"]] = run
@@ -109,13 +156,42 @@ def keys_in_directories(directory):
     return found
 
 
-def compare(controller, clients, faults, when):
+def compare_changes(controller, clients, runs, faults, when):
+    """That each run is as its client left it, by the store and by its file."""
+    for client in clients:
+        for run, note in client.notes.items():
+            if run in runs and (runs[run]["note"], runs[run]["tags"]) != (note, [f"c{client.number}"]):
+                faults.add(f"{when}: {run} has the note {runs[run]['note']!r} and the tags {runs[run]['tags']}, not {note!r}")
+        for run, kept in client.kept.items():
+            there = json.loads((controller.data / "runs" / run / "run.json").read_text())["checkpoint"]["keep_last"]
+            if there != kept:
+                faults.add(f"{when}: {run} keeps {there} checkpoints, and was changed to {kept}")
+        for run in client.archived:
+            if run in runs and not runs[run]["archived"]:
+                faults.add(f"{when}: {run} was archived, and is not")
+        for run in client.deleted:
+            if (controller.data / "runs" / run).exists():
+                faults.add(f"{when}: {run} was deleted, and its directory is there")
+
+
+def compare_references(controller, clients, faults):
+    """They are in the store alone, so what came after a backup is imported again."""
+    for client in clients:
+        for name, accuracy in client.references.items():
+            status, answer = controller.ask("GET", f"/references/{name}")
+            if status != 200 or answer["evaluations"] != [[60, 1000, accuracy]]:
+                faults.add(f"reference {name} was acknowledged, and is {status}: {answer}")
+
+
+def compare(controller, clients, faults, when, is_older=False):
+    """is_older: the store is a backup, which knows of runs that were deleted since."""
     told = {key: run for client in clients for key, run in client.told.items()}
     runs, counts = listed(controller)
     for key, run in told.items():
         if counts[run] != 1:
             faults.add(f"{when}: {run} of {key} was acknowledged, and is listed {counts[run]} times")
-    if strangers := set(runs) - set(told.values()):
+    deleted = set().union(*(client.deleted for client in clients))
+    if strangers := set(runs) - set(told.values()) - (deleted if is_older else set()):
         faults.add(f"{when}: nobody was told of {sorted(strangers)[:5]}")
     for key, directories in keys_in_directories(controller.data / "runs").items():
         if directories != [told.get(key)]:
@@ -123,6 +199,7 @@ def compare(controller, clients, faults, when):
     for run in set().union(*(client.cancelled for client in clients)):
         if run in runs and runs[run]["state"] not in OVER:
             faults.add(f"{when}: {run} was cancelled, and is {runs[run]['state']}")
+    compare_changes(controller, clients, runs, faults, when)
     return len(told)
 
 
@@ -204,9 +281,10 @@ def test(options, work, faults):
     try:
         clients = attack(options, controller, work / "backup.sqlite", faults)
         count = compare(controller, clients, faults, "after the kills")
+        compare_references(controller, clients, faults)
         refuse_a_second_one(controller, work, faults)
         restore(controller, work / "backup.sqlite", faults)
-        compare(controller, clients, faults, "with a backup of half time")
+        compare(controller, clients, faults, "with a backup of half time", is_older=True)
         controller.kill()
         for path in controller.data.glob("store.sqlite*"):
             path.unlink()
@@ -214,6 +292,10 @@ def test(options, work, faults):
         wait_for("the runs directory is read", controller.is_adopted, faults)
         compare(controller, clients, faults, "with a new store")
         print(f"{count} runs acknowledged, {sum(len(client.cancelled) for client in clients)} cancelled, "
+              f"{sum(len(client.notes) for client in clients)} labelled, {sum(len(client.kept) for client in clients)} changed, "
+              f"{sum(len(client.archived) for client in clients)} archived, "
+              f"{sum(len(client.deleted) for client in clients)} deleted, "
+              f"{sum(len(client.references) for client in clients)} references, "
               f"{sum(client.unanswered for client in clients)} requests repeated, {options.kills} kills", flush=True)
         if count < 2 * options.kills:
             faults.add(f"only {count} runs were acknowledged: that was no load")

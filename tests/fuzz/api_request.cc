@@ -105,6 +105,7 @@ api::Request request_of(std::string_view text, const std::string& run) {
   const bool makes_run = request.method == "POST" && request.path == "/api/v1/runs";
   const bool collects = request.path.ends_with("/checkpoints/gc");
   if (makes_run || collects) request.query["dry_run"] = "true";
+  if (request.path.ends_with("/fork")) request.headers["idempotency-key"] = "one fork at most";
   return request;
 }
 

@@ -112,12 +112,24 @@ export type RunRow = Pick<
   | "error"
 >;
 
-// [step, seconds, loss, mlm_loss, samples_per_second, tokens_per_second, goodput, noise_scale, mfu]
+// [step, seconds, loss, mlm_loss, samples_per_second, tokens_per_second, goodput, noise_scale, mfu,
+//  abandoned]
 // A value that is no finite number, or not known, comes as null.
 type Value = number | null;
-export type StepRow = [number, number, Value, Value, Value, Value, Value, Value, Value];
-// [step, seconds, mlm_accuracy, mlm_loss]
-export type EvaluationRow = [number, number, Value, Value];
+export type StepRow = [
+  number,
+  number,
+  Value,
+  Value,
+  Value,
+  Value,
+  Value,
+  Value,
+  Value,
+  boolean,
+];
+// [step, seconds, mlm_accuracy, mlm_loss, abandoned]
+export type EvaluationRow = [number, number, Value, Value, boolean];
 // [step, seconds, name, status]
 export type CheckpointRow = [number, number, string, string];
 

@@ -178,11 +178,12 @@ TEST_F(ApiTest, TellsARunAndItsSeries) {
 
   const Json metrics = json(get("/api/v1/runs/" + id + "/metrics"));
   ASSERT_EQ(metrics["steps"].size(), 30U);
-  EXPECT_EQ(metrics["steps"][0], Json({1, 1.0, 1.0, 1.0, 8.0, 800.0, nullptr, nullptr, nullptr}))
+  EXPECT_EQ(metrics["steps"][0],
+            Json({1, 1.0, 1.0, 1.0, 8.0, 800.0, nullptr, nullptr, nullptr, false}))
       << "one rank has neither goodput nor noise scale";
   EXPECT_TRUE(metrics["timeline"].is_null());
   EXPECT_EQ(run["ranks"], 1);
-  EXPECT_EQ(metrics["evaluations"][2], Json({30, 30.5, 0.3, 1.0}));
+  EXPECT_EQ(metrics["evaluations"][2], Json({30, 30.5, 0.3, 1.0, false}));
   EXPECT_EQ(metrics["checkpoints"][0], Json({30, 31.0, "step-30", "written"}));
   ASSERT_TRUE(metrics["prediction"].is_object()) << "three rising evaluations";
   EXPECT_GT(metrics["prediction"]["seconds"], 30.5);
@@ -294,7 +295,7 @@ TEST_F(ApiTest, TellsHowTheRanksDo) {
   EXPECT_THAT(get("/api/v1/runs/" + id).body, Not(HasSubstr("\x1b")));
 
   const Json metrics = json(get("/api/v1/runs/" + id + "/metrics"));
-  EXPECT_EQ(metrics["steps"][1], Json({2, 1.5, 1.0, 0.0, 16.0, 1600.0, 12.0, 602.0, 0.25}));
+  EXPECT_EQ(metrics["steps"][1], Json({2, 1.5, 1.0, 0.0, 16.0, 1600.0, 12.0, 602.0, 0.25, false}));
   const Json timeline = metrics["timeline"];
   EXPECT_EQ(timeline["step"], 3);
   EXPECT_EQ(timeline["step_seconds"], 0.5);

@@ -7,6 +7,9 @@
 #include <random>
 
 #include "orchestrator/api/api.h"
+#include "orchestrator/api/history_json.h"
+#include "orchestrator/api/run_json.h"
+#include "orchestrator/api/run_parts.h"
 #include "orchestrator/store/roll_ups.h"
 #include "orchestrator/store/store.h"
 #include "tests/orchestrator/store/store_rows.h"
@@ -183,6 +186,95 @@ TEST_F(ChartsTest, OfRolledUpRunsHaveEveryRow) {
     at += count;
   }
   EXPECT_EQ(at, rows_.size());
+}
+
+// The same rows are abandoned wherever they are shown, wherever a page of them begins.
+TEST_F(ChartsTest, HistoryMarksWhatWasTrainedAgain) {
+  store::Snapshot snapshot = store_.snapshot();
+  std::size_t at = 0;
+  std::int64_t cursor = 0;
+  for (bool more = true; more;) {
+    const Json page = history_json(snapshot, run_, cursor, 9999);
+    for (const Json& row : page["rows"]) {
+      ASSERT_LT(at, rows_.size());
+      ASSERT_EQ(row["step"], rows_[at].step);
+      ASSERT_EQ(row["abandoned"], rows_[at].abandoned) << at << ", step " << rows_[at].step;
+      ++at;
+    }
+    cursor = page["cursor"];
+    more = page["more"];
+  }
+  EXPECT_EQ(at, rows_.size());
+
+  std::map<std::pair<std::int64_t, double>, bool> expected;
+  for (const Row& row : rows_) expected[{row.step, row.loss}] = row.abandoned;
+  int marked = 0;
+  for (const Json& row : metrics_json(snapshot, run_, 0, 2000)["steps"]) {
+    ASSERT_EQ(row[9], expected.at({row[0], row[2]})) << row;
+    marked += row[9].get<bool>() ? 1 : 0;
+  }
+  EXPECT_GT(marked, 10);
+}
+
+// A run of evaluations at these steps, one attempt after another, and which of them are abandoned.
+struct Evaluated {
+  std::int64_t first_step = 0;
+  std::vector<std::int64_t> steps;
+  std::vector<bool> abandoned;
+};
+
+TEST(AbandonedEvaluations, AreThoseUpToWhichWasTrainedAgain) {
+  const tests::TemporaryDirectory folder;
+  store::Store store(folder.path());
+  const runs::Run run = *store.run(store.add_run(new_run("evaluated")));
+  const std::vector<Evaluated> attempts{
+      // Rolled back to before 150; its second 300 is after where the next attempt began.
+      {0, {100, 200, 300, 150, 200, 300}, {false, true, true, false, false, true}},
+      // Goes on at 250, evaluates there, and ends where the next one goes on and evaluates again.
+      {250, {250, 300, 400}, {false, false, false}},
+      {400, {400, 500}, {false, false}},
+  };
+  std::vector<bool> expected;
+  for (std::size_t i = 0; i < attempts.size(); ++i) {
+    const int number = static_cast<int>(i) + 1;
+    const auto row = store.add_attempt(run.number, number, "x" + std::to_string(number));
+    runs::Attempt attempt;
+    for (const runs::Attempt& each : store.attempts(run.number)) {
+      if (each.row == row) attempt = each;
+    }
+    attempt.started = true;
+    attempt.start_utc = kFirst + 1e6 * number;
+    attempt.first_step = attempts[i].first_step;
+    std::vector<JournalRecord> records;
+    for (const std::int64_t step : attempts[i].steps) {
+      JournalRecord record;
+      record.sequence = static_cast<std::int64_t>(records.size());
+      record.seconds = static_cast<double>(records.size());
+      record.body = trainer::contract::EvalRecord{step, 0.25, 5};
+      records.push_back(record);
+    }
+    store.append(run, attempt, records);
+    expected.insert(expected.end(), attempts[i].abandoned.begin(), attempts[i].abandoned.end());
+  }
+  store::Snapshot snapshot = store.snapshot();
+  for (const int limit : {1, 2, 4, 100}) {
+    std::vector<bool> in_evaluations, in_history;
+    for (Json page{{"cursor", 0}, {"more", true}}; page["more"].get<bool>();) {
+      page = evaluations_json(snapshot, run, page["cursor"], limit);
+      for (const Json& row : page["evaluations"]) in_evaluations.push_back(row["abandoned"]);
+    }
+    for (Json page{{"cursor", 0}, {"more", true}}; page["more"].get<bool>();) {
+      page = history_json(snapshot, run, page["cursor"], limit);
+      for (const Json& row : page["rows"]) in_history.push_back(row["abandoned"]);
+    }
+    EXPECT_EQ(in_evaluations, expected) << limit;
+    EXPECT_EQ(in_history, expected) << limit;
+  }
+  std::vector<bool> in_metrics;
+  for (const Json& row : metrics_json(snapshot, run, 0, 10)["evaluations"]) {
+    in_metrics.push_back(row[4]);
+  }
+  EXPECT_EQ(in_metrics, expected);
 }
 
 }  // namespace

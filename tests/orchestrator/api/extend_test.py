@@ -192,6 +192,37 @@ def a_change_of_a_run_under_way(world):
     assert world.wait_over(run)["state"] == "cancelled"
 
 
+def whole_checkpoints(world, run):
+    """By step why each is kept, of those in the run's directory."""
+    rows = world.ask("GET", f"/runs/{run}/checkpoints")[1]["checkpoints"]
+    folder = world.data / "runs" / run / "checkpoints"
+    return {row["step"]: row["kept_because"] for row in rows
+            if row.get("condition") == "valid" and (folder / row["name"] / "manifest.json").exists()}
+
+
+def a_change_of_retention_counts(world):
+    """For the next collection, and for the next attempt, which removes checkpoints while it trains."""
+    run = world.finished("retention", 40)
+    assert sorted(whole_checkpoints(world, run)) == [10, 20, 30, 40]
+    done = world.call("change", run, "--keep-last", 2)
+    assert done.returncode == 0, done.stderr
+    status, collected = world.ask("POST", f"/runs/{run}/checkpoints/gc")
+    assert status == 200 and collected["policy"]["keep_last"] == 2, collected
+    kept = whole_checkpoints(world, run)
+    best = {step for step, reasons in kept.items() if any(reason.startswith("best") for reason in reasons)}
+    assert set(kept) == {30, 40} | best, kept
+    assert {row["step"] for row in collected["removed"]} == {10, 20, 30, 40} - set(kept), collected
+
+    assert world.call("change", run, "--keep-last", 1).returncode == 0
+    assert set(whole_checkpoints(world, run)) == set(kept), "nothing goes until somebody collects"
+    assert world.ask("POST", f"/runs/{run}/extend", {"steps": 70})[0] == 202
+    shown = world.wait_over(run)
+    assert (shown["state"], shown["step"]) == ("succeeded", 70), shown
+    kept = whole_checkpoints(world, run)
+    best = {step for step, reasons in kept.items() if any(reason.startswith("best") for reason in reasons)}
+    assert set(kept) == {70} | best, kept
+
+
 def killed_at_any_moment_it_is_old_or_new(world):
     """kill -9 while a request is under way: afterwards the run is as it was, or goes on as it was asked to."""
     run = world.finished("killed", 10)
@@ -214,7 +245,7 @@ def killed_at_any_moment_it_is_old_or_new(world):
 
 
 CASES = [an_extended_run_is_the_unbroken_one, a_target_is_judged_anew, a_fork_repeats_its_parent, a_key_does_it_once,
-         a_change_of_a_run_under_way, killed_at_any_moment_it_is_old_or_new]
+         a_change_of_a_run_under_way, a_change_of_retention_counts, killed_at_any_moment_it_is_old_or_new]
 
 
 def main():

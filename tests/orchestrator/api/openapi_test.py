@@ -284,8 +284,9 @@ def files_are_sent_as_they_are(api, run):
     assert api.bytes(one + "/archive", {"Range": "bytes=700-2000", "If-Range": headers["ETag"]}, **at)[2] == packed[700:2001]
     export = api("GET", one + "/export", **at)[1]
     for file in export["files"]:
-        status, _, sent = api.bytes(one + "/export/files/{file}", **at, file=file["name"])
+        status, headers, sent = api.bytes(one + "/export/files/{file}", **at, file=file["name"])
         assert status == 200 and sent == (pathlib.Path(export["path"]) / file["name"]).read_bytes()
+        assert file["digest"] and headers["X-Digest-XXH3-128"] == file["digest"] and headers["ETag"] == f'"{file["digest"]}"'
         if sent:
             assert api.bytes(one + "/export/files/{file}", {"Range": "bytes=0-0"}, **at, file=file["name"])[2] == sent[:1]
     packed = api.bytes(one + "/export/archive", **at)[2]
@@ -346,9 +347,9 @@ def the_command_line_downloads(api, run, shown):
 
 
 def the_command_line_downloads_an_export(api, run, model):
-    """Nothing tells its files from others but their sizes, so they get their names when all are there."""
+    """Each file is checked, and all get their names together; without digests their sizes must do."""
     source = pathlib.Path(api("GET", "/runs/{id}/checkpoints/{name}/export", id=run, name="latest")[1]["path"])
-    whole = {file.name: file.read_bytes() for file in source.iterdir()}
+    whole = {file.name: file.read_bytes() for file in source.iterdir() if not file.name.startswith(".")}
     largest = max(whole, key=lambda file: len(whole[file]))
     half = len(whole[largest]) // 2
 
@@ -365,7 +366,25 @@ def the_command_line_downloads_an_export(api, run, model):
     (model / f"{largest}.00000000.part").unlink()
     assert there() == whole, there().keys()
     again = download()
-    assert again.returncode == 5 and "may be another export's" in again.stderr and "--force" in again.stderr, again
+    assert again.returncode == 0 and again.stderr == "", "what is there is not fetched again"
+    (model / largest).write_bytes(b"of another export")
+    refused = download()
+    assert refused.returncode == 5 and "is another file" in refused.stderr and "--force" in refused.stderr, refused
+    assert download("--force").returncode == 0 and there() == whole
+
+    # Changed at the same size after it was made.
+    (source / largest).write_bytes(whole[largest][:-1] + bytes([whole[largest][-1] ^ 1]))
+    (model / largest).unlink()
+    damaged = download()
+    assert damaged.returncode == 1 and "damaged" in damaged.stderr and "make it again" in damaged.stderr, damaged
+    assert largest not in there()
+    (source / largest).write_bytes(whole[largest])
+    assert download().returncode == 0 and there() == whole
+
+    # As an earlier version made it.
+    (source / ".digests.json").unlink()
+    older = download()
+    assert older.returncode == 5 and "may be another export's" in older.stderr and "--force" in older.stderr, older
     (model / largest).write_bytes(b"of another export")
     assert download("--force").returncode == 0 and there() == whole
 
@@ -629,9 +648,21 @@ def attempts_and_evaluations_are_what_the_journals_say(api, _):
         page = api("GET", "/runs/{id}/evaluations", id=chart, query=f"since={cursor}&limit=3")[1]
         rows, cursor, more = rows + page["evaluations"], page["cursor"], page["more"]
         assert len(page["evaluations"]) <= 3
-    assert [(row["attempt"], row["step"], row["mlm_accuracy"], row["mlm_loss"]) for row in rows] == [
-        (number, record["step"], record["mlm_accuracy"], record["mlm_loss"]) for number, records in journals
-        for record in records if record["type"] == "eval"]
+    evaluations = points_of(journals, "eval", "step", 0)
+    assert [(row["attempt"], row["step"], row["mlm_accuracy"], row["mlm_loss"], row["abandoned"]) for row in rows] == [
+        (number, step, record["mlm_accuracy"], record["mlm_loss"], abandoned) for number, step, _, record, abandoned in evaluations]
+    points = points_of(journals, "step", "step", 0)
+    abandoned = [point[4] for point in points]
+    assert any(abandoned) and not all(abandoned), "attempt 1 was killed after its last checkpoint"
+    table = csv.DictReader(io.StringIO(regatta(api, "export", chart).stdout))
+    assert [(int(row["attempt"]), int(row["step"]), row["abandoned"]) for row in table] == [
+        (number, step, str(mark).lower()) for number, step, _, _, mark in points]
+    lines = [json.loads(line) for line in regatta(api, "export", chart, "--series", "all", "-o", "jsonl").stdout.splitlines()]
+    assert [line["abandoned"] for line in lines if line["type"] == "step"] == abandoned
+    assert [line["abandoned"] for line in lines if line["type"] == "evaluation"] == [point[4] for point in evaluations]
+    shown = api("GET", "/runs/{id}/metrics", id=chart)[1]
+    assert [row[4] for row in shown["evaluations"]] == [point[4] for point in evaluations]
+    assert [(row[0], row[9]) for row in shown["steps"]] == [(point[1], point[4]) for point in points]
 
 
 def the_schema_of_run_files_is_that_of_their_reader(api, data):

@@ -6,6 +6,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/digest.h"
 #include "orchestrator/checkpoints/checkpoint_exports.h"
 #include "orchestrator/runs/trainer_program.h"
 #include "tests/base/faulty_file_system.h"
@@ -176,6 +177,73 @@ TEST_F(CkptTest, AnExportUnderWayIsLeftToBeMade) {
   EXPECT_EQ(exported("7")["state"], "done");
   api_.remove_exports_before(later);
   EXPECT_EQ(get(address() + "/7/export").status, 404);
+}
+
+// Digests are of what the trainer wrote, and lie beside it: another controller knows them too.
+TEST_F(CkptTest, AnExportHasTheDigestsOfItsFiles) {
+  write_patient_trainer();
+  tests::write_file(folder_.path() / "go", "");
+  const std::string name = write(7);
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  const Json done = exported("7");
+  ASSERT_EQ(done["files"].size(), 1U) << done;
+  const base::Path output = run_ / "exports" / name;
+  base::FileSystem& files = base::posix_file_system();
+  const std::string bytes = files.read(output / "arguments", 9999);
+  const std::string digest = base::digest_of(bytes);
+  EXPECT_EQ(done["files"][0]["digest"], digest);
+  checkpoints::CheckpointExports restarted(files, {trainer()});
+  EXPECT_EQ(restarted.finished(run_, name)["files"], done["files"]);
+
+  const std::string path = address() + "/7/export/files/arguments";
+  const RawAnswer sent = get(path);
+  EXPECT_EQ(sent.body, bytes);
+  EXPECT_EQ(sent.header("X-Digest-XXH3-128"), digest);
+  EXPECT_EQ(sent.header("ETag"), '"' + digest + '"');
+  const std::string archive_tag = get(address() + "/7/export/archive").header("ETag");
+  EXPECT_NE(archive_tag, "");
+  EXPECT_EQ(get(address() + "/7/export/files/.digests.json").status, 404);
+
+  // Made again with other bytes of the same size, as another `--for` of some models is.
+  const std::string removal = tests::request_text("DELETE", address() + "/7/export");
+  EXPECT_EQ(tests::send_raw(server_.port(), removal).status, 200);
+  write_trainer(
+      "for a in \"$@\"; do case \"$a\" in --output=*) out=\"${a#--output=}\" ;; esac; done\n"
+      "mkdir \"$out\" && head -c " +
+      std::to_string(bytes.size()) + " /dev/zero > \"$out/arguments\"\n");
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  const Json other = exported("7");
+  EXPECT_EQ(other["files"][0]["bytes"], done["files"][0]["bytes"]);
+  EXPECT_EQ(other["files"][0]["digest"], base::digest_of(std::string(bytes.size(), '\0')));
+  EXPECT_NE(get(path).header("ETag"), sent.header("ETag"));
+  EXPECT_NE(get(address() + "/7/export/archive").header("ETag"), archive_tag);
+}
+
+// What an earlier version made has none, and what stands in their file may be anything.
+TEST_F(CkptTest, AnExportWithoutDigestsIsSentAllTheSame) {
+  const std::string name = write(7);
+  const base::Path output = run_ / "exports" / name;
+  std::filesystem::create_directories(output);
+  tests::write_file(output / "model", "weights");
+  const std::string path = address() + "/7/export/files/model";
+  std::string tag;
+  for (const std::string& text :
+       std::vector<std::string>{"", "[]", "{\"model\": 7}", "{\"model\": \"0123\"}", "no JSON",
+                                "{\"model\": \"0123456789abcdef0123456789abc\\r\\nX\"}",
+                                "{\"other\": \"0123456789abcdef0123456789abcdef\"}"}) {
+    if (!text.empty()) tests::write_file(output / ".digests.json", text);
+    const Json status = got("/7/export");
+    ASSERT_EQ(status["files"].size(), 1U) << text;
+    EXPECT_TRUE(status["files"][0]["digest"].is_null()) << text;
+    const RawAnswer sent = get(path);
+    EXPECT_EQ(sent.status, 200) << text;
+    EXPECT_EQ(sent.body, "weights") << text;
+    EXPECT_EQ(sent.header("X-Digest-XXH3-128"), "") << text;
+    if (tag.empty()) tag = sent.header("ETag");
+    EXPECT_EQ(sent.header("ETag"), tag) << text;
+  }
+  tests::write_file(output / "model", "another size");
+  EXPECT_NE(get(path).header("ETag"), tag);
 }
 
 TEST_F(CkptTest, AnExportWithAFileThatCannotBeReadIsNotDone) {
