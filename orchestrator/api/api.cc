@@ -43,6 +43,15 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kBase = "/api/v1/";
 constexpr int kMostStepRows = 2000;
 
+// Tags of the query, which are no key of the body.
+void refuse_bad_tags(const runs::LabelChange& label) {
+  try {
+    (void)runs::changed({}, label);
+  } catch (const base::Error& error) {
+    throw base::Error(error.code(), error.what());
+  }
+}
+
 }  // namespace
 
 Response Api::handle(const Request& request) {
@@ -61,11 +70,10 @@ Response Api::handle(const Request& request) {
     const auto& call = std::get<Call>(found);
     return (this->*call.route.handle)(call);
   } catch (const base::Error& error) {
-    const base::CodeMeaning meaning = base::meaning(error.code());
-    if (meaning.http_status >= 500) {
+    if (base::meaning(error.code()).http_status >= 500) {
       base::log(base::LogLevel::Error, std::string(error.what()) + " (request " + request.id + ")");
     }
-    return error_response(meaning.http_status, meaning.name, error.what());
+    return error_response(error, request.body);
   }
 }
 
@@ -325,7 +333,7 @@ Response Api::submit(const Call& call) {
   runs::LabelChange label;
   label.tags = base::split(call.text("tags").value_or(""), ',');
   std::erase(*label.tags, "");
-  (void)runs::changed({}, label);
+  refuse_bad_tags(label);
   if (call.flag("dry_run")) {
     return json_response(
         200, preview_json(controller_.preview(request.body, after), controller_.scheduler_name()));

@@ -493,7 +493,7 @@ void add_controller(Json* all) {
                                        {"detail", text()},
                                        {"code", text()},
                                        {"request_id", text()}}),
-                               {{"parameter", text()}});
+                               {{"parameter", text()}, {"key", text()}});
   json["Version"] =
       object({{"version", text()},
               {"commit", or_null(text())},
