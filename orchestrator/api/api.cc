@@ -25,6 +25,7 @@
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/api/run_parts.h"
 #include "orchestrator/api/shown_config.h"
+#include "orchestrator/api/topology_json.h"
 #include "orchestrator/api/webhook_api.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/control/journal_pulse.h"
@@ -244,6 +245,10 @@ Response Api::nodes(const Call& call) {
   }
   if (nodes_ == nullptr) answer.nodes.rows = {std::move(machine)};
   return list_nodes(answer, std::get<NodeQuery>(query));
+}
+
+Response Api::topology(const Call& call) {
+  return show_topology(planner_, call.flag("graph") ? GraphToo::Yes : GraphToo::No);
 }
 
 // Whoever waits for what happens to nodes wants Slurm to be asked for it.

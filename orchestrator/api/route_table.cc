@@ -57,6 +57,9 @@ constexpr Parameter kHistoryQuery[] = {
      kMostCursor},
     {"limit", Kind::Integer, "at most so many rows", "1000", "", 1, 10000},
 };
+constexpr Parameter kTopologyQuery[] = {
+    {"graph", Kind::Flag, "with the graph, as `regatta topo -o json` prints it", "false"},
+};
 constexpr Parameter kNodesQuery[] = {
     {"state", Kind::Words, "only nodes in one of these states; drained: those that are down, too",
      "", kNodeStates},
@@ -154,6 +157,7 @@ constexpr RouteAnswer kDocumentAnswers[] = {{200, "OpenApi"}};
 constexpr RouteAnswer kSchemaAnswers[] = {{200, "RunFileSchema", "a JSON Schema"}};
 constexpr RouteAnswer kHealthAnswers[] = {{200, "Health"}};
 constexpr RouteAnswer kNodesAnswers[] = {{200, "Nodes"}};
+constexpr RouteAnswer kTopologyAnswers[] = {{200, "Topology"}};
 constexpr RouteAnswer kEventsAnswers[] = {{200, "Events"}};
 constexpr RouteAnswer kEventStreamAnswers[] = {
     {200, "EventStream", "`data` of each is an Event", "text/event-stream"}};
@@ -234,6 +238,8 @@ std::vector<Route> Api::controller_routes() {
       {"GET", "run_file_schema", "what a run file may say", &Api::run_file_schema, kSchemaAnswers},
       {"GET", "nodes", "the machines, and the runs on them", &Api::nodes, kNodesAnswers,
        kNodesQuery},
+      {"GET", "topology", "the machines that runs are planned for", &Api::topology,
+       kTopologyAnswers, kTopologyQuery},
       {"GET", "references", "reference curves, by name", &Api::references, kReferencesAnswers,
        kReferencesQuery},
       {"POST", "references", "keeps a reference curve", &Api::add_reference, kNewReferenceAnswers,
