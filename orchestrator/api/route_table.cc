@@ -41,7 +41,8 @@ constexpr Parameter kSubmitQuery[] = {
     {"dry_run", Kind::Flag, "only say what would be submitted", "false"},
 };
 constexpr Parameter kShowQuery[] = {
-    {"secrets", Kind::Flag, "with the values of slurm.environment; over the socket only", "false"},
+    {"secrets", Kind::Flag, "with the values of slurm.environment; over the socket only", "false",
+     "", 0, 0, Scope::Owner},
 };
 constexpr Parameter kRemoveQuery[] = {
     kDryRunOnly,
