@@ -37,8 +37,9 @@ std::string place(const std::string& source, const YAML::Mark& mark) {
 }
 
 // Rejects what would be ambiguous or endless: duplicate keys, odd keys, deep nesting, aliases of
-// aliases. `nodes` counts what was seen.
-void validate(const YAML::Node& node, const std::string& source, int depth, std::size_t* nodes) {
+// aliases. `nodes` counts what was seen; `path` is where the node is: "model." or empty.
+void validate(const YAML::Node& node, const std::string& source, const std::string& path, int depth,
+              std::size_t* nodes) {
   if (++*nodes > kMaxNodes) {
     throw Error(Code::User,
                 source + ": holds more than " + std::to_string(kMaxNodes) + " values; shorten it");
@@ -53,15 +54,21 @@ void validate(const YAML::Node& node, const std::string& source, int depth, std:
       if (!entry.first.IsScalar()) {
         throw Error(Code::User, place(source, entry.first.Mark()) + ": a key must be a word");
       }
+      const std::string key = printable(entry.first.Scalar().substr(0, kMaxShown));
       if (!seen.insert(entry.first.Scalar()).second) {
-        throw Error(Code::User, place(source, entry.first.Mark()) + ": the key " +
-                                    printable(entry.first.Scalar().substr(0, kMaxShown)) +
-                                    " stands twice; remove one");
+        throw Error(
+            Code::User,
+            place(source, entry.first.Mark()) + ": the key " + key + " stands twice; remove one",
+            path + key);
       }
-      validate(entry.second, source, depth + 1, nodes);
+      validate(entry.second, source, path + key + ".", depth + 1, nodes);
     }
   } else if (node.IsSequence()) {
-    for (const auto& item : node) validate(item, source, depth + 1, nodes);
+    std::size_t index = 0;
+    const std::string list = path.substr(0, path.size() - (path.empty() ? 0 : 1));
+    for (const auto& item : node) {
+      validate(item, source, list + "[" + std::to_string(index++) + "].", depth + 1, nodes);
+    }
   }
 }
 
@@ -161,8 +168,8 @@ struct Table::State {
 
   [[noreturn]] void fail(const YAML::Node& at, const std::string& key,
                          const std::string& message) const {
-    throw Error(Code::User, place(source, at.Mark()) + ": " + path +
-                                printable(key.substr(0, kMaxShown)) + ": " + message);
+    const std::string whole = path + printable(key.substr(0, kMaxShown));
+    throw Error(Code::User, place(source, at.Mark()) + ": " + whole + ": " + message, whole);
   }
 
   // The plain text of a scalar, or nothing when the key is absent.
@@ -203,7 +210,7 @@ YAML::Node load(std::string_view text, const std::string& source) {
     }
     const YAML::Node node = YAML::Load(copy);
     std::size_t nodes = 0;
-    validate(node, source, 0, &nodes);
+    validate(node, source, "", 0, &nodes);
     return node;
   } catch (const YAML::Exception& error) {
     throw Error(Code::User,
@@ -235,8 +242,9 @@ std::vector<Table> Table::State::items(const YAML::Node& list, const std::string
   for (const YAML::Node& item : list) {
     const std::string index = "[" + std::to_string(tables.size()) + "]";
     if (!item.IsMap()) {
-      throw Error(Code::User,
-                  place(source, item.Mark()) + ": " + list_path + index + ": expected a mapping");
+      const std::string whole = list_path + index;
+      throw Error(Code::User, place(source, item.Mark()) + ": " + whole + ": expected a mapping",
+                  whole);
     }
     auto child = std::make_unique<State>();
     child->source = source;

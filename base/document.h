@@ -34,7 +34,8 @@ struct AskedKey {
 };
 
 // One mapping of a document. Every key must be read before finish(); a key that nobody read is an
-// error with "did you mean". All errors are Code::User: "run.yaml:12: model.hiden: unknown key; …".
+// error with "did you mean". All errors are Code::User: "run.yaml:12: model.hiden: unknown key; …",
+// with Error::key() "model.hiden".
 class Table {
  public:
   // Parses `text`; `source` is the name in messages. The root must be a mapping; depth, size (1

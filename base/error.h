@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace regatta::base {
 
@@ -26,14 +27,19 @@ struct CodeMeaning {
 
 [[nodiscard]] CodeMeaning meaning(Code code);
 
-// message: one line, in the order what failed, the value, what to do next.
+// message: one line, in the order what failed, the value, what to do next. key: of the document at
+// fault, with the mappings that it is in ("model.hidden"), for programs; empty: no key is, or
+// nobody knows which.
 class Error : public std::runtime_error {
  public:
-  Error(Code code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(Code code, const std::string& message, std::string key = {})
+      : std::runtime_error(message), code_(code), key_(std::move(key)) {}
   [[nodiscard]] Code code() const { return code_; }
+  [[nodiscard]] const std::string& key() const { return key_; }
 
  private:
   Code code_;
+  std::string key_;
 };
 
 // Aborts the process with the invariant in words: for programmer errors only, never for input.

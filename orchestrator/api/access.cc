@@ -80,8 +80,8 @@ std::optional<Response> Access::answer(const Request& request) {
   }
   if (request.path == kSession) return wrong_method("POST");
   if (request.path == kTickets) {
-    return error_response(403, "forbidden",
-                          "links are made over the controller's socket only; run 'regatta open'");
+    return refuse_scope(request, Scope::Owner,
+                        "links are made over the controller's socket only; run 'regatta open'");
   }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -63,6 +64,16 @@ Response json_response(int status, const Json& json) {
 
 Response error_response(int status, std::string_view code, const std::string& message) {
   return problem(status, code, message, Json::object());
+}
+
+Response error_response(const base::Error& error, const std::string& body) {
+  const base::CodeMeaning meaning = base::meaning(error.code());
+  Json more = Json::object();
+  // Without a body the key is one of a file that was read for the answer.
+  if (error.code() == base::Code::User && !body.empty() && !error.key().empty()) {
+    more["key"] = error.key();
+  }
+  return problem(meaning.http_status, meaning.name, error.what(), std::move(more));
 }
 
 Response parameter_problem(const std::string& name, const std::string& message) {

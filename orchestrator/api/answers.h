@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "orchestrator/api/http.h"
 
 namespace regatta::orchestrator::api {
@@ -15,6 +16,8 @@ namespace regatta::orchestrator::api {
 // "request_id" once it is sent (exchange.h). code: for programs; detail: one line for people.
 [[nodiscard]] Response error_response(int status, std::string_view code,
                                       const std::string& message);
+// Of an error; `body`: what the request sent. A key of it that is at fault is in "key".
+[[nodiscard]] Response error_response(const base::Error& error, const std::string& body);
 // 400, with the query parameter at fault in "parameter".
 [[nodiscard]] Response parameter_problem(const std::string& name, const std::string& message);
 // 400 for a filter that is there and says nothing: by a slip everything would fit.

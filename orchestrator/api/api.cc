@@ -25,6 +25,7 @@
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/api/run_parts.h"
 #include "orchestrator/api/shown_config.h"
+#include "orchestrator/api/topology_json.h"
 #include "orchestrator/api/webhook_api.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/control/journal_pulse.h"
@@ -42,6 +43,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kBase = "/api/v1/";
 constexpr int kMostStepRows = 2000;
+
+// Tags of the query, which are no key of the body.
+void refuse_bad_tags(const runs::LabelChange& label) {
+  try {
+    (void)runs::changed({}, label);
+  } catch (const base::Error& error) {
+    throw base::Error(error.code(), error.what());
+  }
+}
 
 }  // namespace
 
@@ -61,11 +71,10 @@ Response Api::handle(const Request& request) {
     const auto& call = std::get<Call>(found);
     return (this->*call.route.handle)(call);
   } catch (const base::Error& error) {
-    const base::CodeMeaning meaning = base::meaning(error.code());
-    if (meaning.http_status >= 500) {
+    if (base::meaning(error.code()).http_status >= 500) {
       base::log(base::LogLevel::Error, std::string(error.what()) + " (request " + request.id + ")");
     }
-    return error_response(meaning.http_status, meaning.name, error.what());
+    return error_response(error, request.body);
   }
 }
 
@@ -94,11 +103,7 @@ runs::Run Api::find(const Call& call) {
 }
 
 Response Api::show(const Call& call) {
-  const bool secrets = call.flag("secrets");
-  if (secrets) {
-    if (auto refused = refuse_secrets(call.request)) return *refused;
-  }
-  return answer_with(call.names.at(0), secrets ? Secrets::Shown : Secrets::Hidden);
+  return answer_with(call.names.at(0), call.flag("secrets") ? Secrets::Shown : Secrets::Hidden);
 }
 
 Response Api::answer_with(const std::string& name, Secrets secrets) {
@@ -239,6 +244,10 @@ Response Api::nodes(const Call& call) {
   return list_nodes(answer, std::get<NodeQuery>(query));
 }
 
+Response Api::topology(const Call& call) {
+  return show_topology(planner_, call.flag("graph") ? GraphToo::Yes : GraphToo::No);
+}
+
 // Whoever waits for what happens to nodes wants Slurm to be asked for it.
 void Api::follow_nodes(const Call& call, double seconds) {
   const std::string kinds = call.text("kind").value_or("node");
@@ -326,7 +335,7 @@ Response Api::submit(const Call& call) {
   runs::LabelChange label;
   label.tags = base::split(call.text("tags").value_or(""), ',');
   std::erase(*label.tags, "");
-  (void)runs::changed({}, label);
+  refuse_bad_tags(label);
   if (call.flag("dry_run")) {
     return json_response(
         200, preview_json(controller_.preview(request.body, after), controller_.scheduler_name()));

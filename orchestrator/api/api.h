@@ -7,6 +7,7 @@
 #include "orchestrator/api/log_api.h"
 #include "orchestrator/api/routes.h"
 #include "orchestrator/control/controller.h"
+#include "orchestrator/plan/run_plan.h"
 #include "orchestrator/slurm/node_table.h"
 #include "orchestrator/webhooks/webhooks.h"
 
@@ -15,10 +16,11 @@ namespace regatta::orchestrator::api {
 struct ApiOptions {
   base::Path page_directory{};  // serve_page()
   CheckpointApiOptions checkpoints{};
-  slurm::NodeTable* nodes = nullptr;       // null where runs are processes of this machine
-  files::SharedFiles* shared = nullptr;    // null: files are touched in the caller's thread
-  webhooks::Webhooks* webhooks = nullptr;  // null: there are none
-  std::string commit{};                    // that this program was built from; empty: not known
+  slurm::NodeTable* nodes = nullptr;          // null where runs are processes of this machine
+  files::SharedFiles* shared = nullptr;       // null: files are touched in the caller's thread
+  webhooks::Webhooks* webhooks = nullptr;     // null: there are none
+  std::string commit{};                       // that this program was built from; empty: not known
+  const plan::RunPlanner* planner = nullptr;  // null: runs are not planned
 };
 
 class Api {
@@ -34,7 +36,8 @@ class Api {
         nodes_(options.nodes),
         shared_(options.shared),
         webhooks_(options.webhooks),
-        commit_(std::move(options.commit)) {}
+        commit_(std::move(options.commit)),
+        planner_(options.planner) {}
 
   // Thread-safe. Never throws base::Error: errors become their status and JSON.
   [[nodiscard]] Response handle(const Request& request);
@@ -60,6 +63,7 @@ class Api {
   [[nodiscard]] Response document(const Call& call);
   [[nodiscard]] Response run_file_schema(const Call& call);
   [[nodiscard]] Response nodes(const Call& call);
+  [[nodiscard]] Response topology(const Call& call);
   [[nodiscard]] Response events(const Call& call);
   [[nodiscard]] Response event_stream(const Call& call);
   [[nodiscard]] Response webhooks(const Call& call);
@@ -131,6 +135,7 @@ class Api {
   files::SharedFiles* shared_;
   webhooks::Webhooks* webhooks_;
   const std::string commit_;
+  const plan::RunPlanner* planner_;
 };
 
 }  // namespace regatta::orchestrator::api

@@ -25,6 +25,7 @@ control::ForkRequest parse_fork(const std::string& body) {
   const Json json =
       base::json_depth_at_most(body, kForkDepth) ? base::parse_json<Json>(body) : Json();
   control::ForkRequest request;
+  std::string wrong;  // the first key that is
   bool good = json.is_object();
   for (const auto& [key, value] : json.items()) {
     if (key == "checkpoint" && value.is_string()) {
@@ -34,6 +35,7 @@ control::ForkRequest parse_fork(const std::string& body) {
     } else if (key == "changes" && value.is_object()) {
       request.changes = base::json_text(value);
     } else {
+      if (json.is_object() && wrong.empty()) wrong = base::printable(key);
       good = false;
     }
   }
@@ -41,7 +43,8 @@ control::ForkRequest parse_fork(const std::string& body) {
   throw base::Error(
       base::Code::User,
       R"(the body is not {"checkpoint": "…", "name": "…", "changes": {…}}; send that, )"
-      R"(or a part of it)");
+      R"(or a part of it)",
+      wrong);
 }
 
 }  // namespace regatta::orchestrator::api

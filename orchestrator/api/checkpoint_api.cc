@@ -36,7 +36,16 @@ std::string read_reason(const std::string& body) {
       base::json_depth_at_most(body, kMostDepth) ? base::parse_json<Json>(body) : Json();
   const bool good = json.is_object() && json.size() <= 1 &&
                     (json.empty() || (json.contains("reason") && json["reason"].is_string()));
-  if (!good) throw Error(Code::User, R"(the body is not {"reason": "…"}; send that, or nothing)");
+  if (!good) {
+    std::string wrong = "reason";  // unless another key is
+    if (json.is_object()) {
+      for (const auto& [key, value] : json.items()) {
+        if (key != "reason") wrong = base::printable(key);
+      }
+    }
+    throw Error(Code::User, R"(the body is not {"reason": "…"}; send that, or nothing)",
+                json.is_object() ? wrong : "");
+  }
   return json.empty() ? "" : json["reason"].get<std::string>();
 }
 
@@ -47,21 +56,24 @@ checkpoints::ExportRequest read_export(const std::string& body) {
   const Json json =
       base::json_depth_at_most(body, kMostDepth) ? base::parse_json<Json>(body) : Json();
   bool good = json.is_object();
+  std::string wrong;  // the first key that is
   for (const auto& [key, value] : json.items()) {
-    if (key == "for" && value.is_string()) {
-      request.model = value.get<std::string>();
-      good = good && (request.model == "pretraining" || request.model == "encoder" ||
-                      request.model == "question-answering");
+    const std::string model = value.is_string() ? value.get<std::string>() : "";
+    if (key == "for" &&
+        (model == "pretraining" || model == "encoder" || model == "question-answering")) {
+      request.model = model;
     } else if (key == "with_optimizer" && value.is_boolean()) {
       request.with_optimizer = value.get<bool>();
     } else {
+      if (json.is_object() && wrong.empty()) wrong = base::printable(key);
       good = false;
     }
   }
   if (!good) {
     throw Error(Code::User,
                 R"(the body is not {"for": "pretraining", "encoder" or "question-answering", )"
-                R"("with_optimizer": true or false}; send that, a part of it, or nothing)");
+                R"("with_optimizer": true or false}; send that, a part of it, or nothing)",
+                wrong);
   }
   return request;
 }

@@ -27,6 +27,7 @@ runs::LabelChange parse_labels(const std::string& body) {
   const Json json =
       base::json_depth_at_most(body, kLabelDepth) ? base::parse_json<Json>(body) : Json();
   runs::LabelChange change;
+  std::string wrong;  // the first key that is
   bool good = json.is_object() && !json.empty();
   for (const auto& [key, value] : json.items()) {
     if (key == "note" && (value.is_string() || value.is_null())) {
@@ -38,13 +39,15 @@ runs::LabelChange parse_labels(const std::string& body) {
     } else if (key == "remove_tags" && is_list_of_texts(value)) {
       change.remove_tags = value.get<std::vector<std::string>>();
     } else {
+      if (json.is_object() && wrong.empty()) wrong = base::printable(key);
       good = false;
     }
   }
   if (good) return change;
   throw base::Error(base::Code::User,
                     R"(the body is not {"tags": ["…"]} or {"add_tags": ["…"], "remove_tags": )"
-                    R"(["…"]}, with {"note": "…"}; send that, or a part of it)");
+                    R"(["…"]}, with {"note": "…"}; send that, or a part of it)",
+                    wrong);
 }
 
 }  // namespace regatta::orchestrator::api

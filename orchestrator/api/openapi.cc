@@ -55,6 +55,7 @@ Json query_parameter(const Parameter& parameter) {
             {"required", false},
             {"description", std::string(parameter.what)},
             {"schema", schema_of(parameter)}};
+  if (parameter.scope != Scope::Read) json["x-scope"] = std::string(name_of(parameter.scope));
   if (parameter.kind == Parameter::Kind::Words) {  // "a,b"
     json["style"] = "form";
     json["explode"] = false;
@@ -120,6 +121,7 @@ Json answers_of(const Route& route) {
 Json operation(const Route& route) {
   Json json{{"operationId", operation_of(route)},
             {"summary", std::string(route.summary)},
+            {"x-scope", std::string(name_of(route.scope()))},
             {"parameters", path_parameters(route.path)}};
   for (const Parameter& parameter : route.query) {
     json["parameters"].push_back(query_parameter(parameter));
@@ -162,6 +164,7 @@ Json openapi_document() {
   }
   paths["/tickets"]["post"] = access_operation(
       "postTickets", "a one-time link to the page; over the socket only", nullptr, "Ticket");
+  paths["/tickets"]["post"]["x-scope"] = std::string(name_of(Scope::Owner));
   paths["/session"]["post"] = access_operation(
       "postSession", "exchanges a ticket for a session; needs no token", "TicketUse", "Session");
   paths["/session"]["post"]["security"] = Json::array();

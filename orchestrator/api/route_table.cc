@@ -41,7 +41,8 @@ constexpr Parameter kSubmitQuery[] = {
     {"dry_run", Kind::Flag, "only say what would be submitted", "false"},
 };
 constexpr Parameter kShowQuery[] = {
-    {"secrets", Kind::Flag, "with the values of slurm.environment; over the socket only", "false"},
+    {"secrets", Kind::Flag, "with the values of slurm.environment; over the socket only", "false",
+     "", 0, 0, Scope::Owner},
 };
 constexpr Parameter kRemoveQuery[] = {
     kDryRunOnly,
@@ -56,6 +57,9 @@ constexpr Parameter kHistoryQuery[] = {
     {"since", Kind::Integer, "the `cursor` of an answer: only what came after it", "0", "", 0,
      kMostCursor},
     {"limit", Kind::Integer, "at most so many rows", "1000", "", 1, 10000},
+};
+constexpr Parameter kTopologyQuery[] = {
+    {"graph", Kind::Flag, "with the graph, as `regatta topo -o json` prints it", "false"},
 };
 constexpr Parameter kNodesQuery[] = {
     {"state", Kind::Words, "only nodes in one of these states; drained: those that are down, too",
@@ -154,6 +158,7 @@ constexpr RouteAnswer kDocumentAnswers[] = {{200, "OpenApi"}};
 constexpr RouteAnswer kSchemaAnswers[] = {{200, "RunFileSchema", "a JSON Schema"}};
 constexpr RouteAnswer kHealthAnswers[] = {{200, "Health"}};
 constexpr RouteAnswer kNodesAnswers[] = {{200, "Nodes"}};
+constexpr RouteAnswer kTopologyAnswers[] = {{200, "Topology"}};
 constexpr RouteAnswer kEventsAnswers[] = {{200, "Events"}};
 constexpr RouteAnswer kEventStreamAnswers[] = {
     {200, "EventStream", "`data` of each is an Event", "text/event-stream"}};
@@ -234,6 +239,8 @@ std::vector<Route> Api::controller_routes() {
       {"GET", "run_file_schema", "what a run file may say", &Api::run_file_schema, kSchemaAnswers},
       {"GET", "nodes", "the machines, and the runs on them", &Api::nodes, kNodesAnswers,
        kNodesQuery},
+      {"GET", "topology", "the machines that runs are planned for", &Api::topology,
+       kTopologyAnswers, kTopologyQuery},
       {"GET", "references", "reference curves, by name", &Api::references, kReferencesAnswers,
        kReferencesQuery},
       {"POST", "references", "keeps a reference curve", &Api::add_reference, kNewReferenceAnswers,

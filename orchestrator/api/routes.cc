@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -79,7 +80,38 @@ std::string wanted_of(const Parameter& parameter, const std::string& value) {
   return "";
 }
 
+std::optional<Response> refuse_parameters(const Call& call) {
+  for (const Parameter& parameter : call.route.query) {
+    if (!call.text(parameter.name)) continue;
+    if (parameter.kind == Parameter::Kind::Flag && !call.flag(parameter.name)) continue;
+    auto refused = refuse_scope(call.request, parameter.scope,
+                                std::string(parameter.name) +
+                                    " is answered over the controller's own socket only; ask on "
+                                    "its machine, without --server");
+    if (refused) return refused;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string_view name_of(Scope scope) {
+  switch (scope) {
+    case Scope::Read:
+      return "read";
+    case Scope::Change:
+      return "change";
+    case Scope::Owner:
+      return "owner";
+  }
+  return "owner";
+}
+
+std::optional<Response> refuse_scope(const Request& request, Scope scope,
+                                     const std::string& message) {
+  if (scope != Scope::Owner || request.peer.local_socket) return std::nullopt;
+  return error_response(403, "forbidden", message);
+}
 
 std::optional<double> parse_moment(const std::string& text) {
   for (const char* const form : {"%Y-%m-%d", "%Y-%m-%dT%H:%MZ", "%Y-%m-%dT%H:%M:%SZ"}) {
@@ -166,7 +198,9 @@ std::variant<Call, Response> find_route(std::span<const Route> routes, const Req
     if (route.path != first->path) continue;
     if (route.method == request.method) {
       if (const auto refused = refuse_query(request, route.query)) return *refused;
-      return Call{request, route, names_in(route.path, parts)};
+      Call call{request, route, names_in(route.path, parts)};
+      if (auto refused = refuse_parameters(call)) return *std::move(refused);
+      return call;
     }
     methods.emplace_back(route.method);
   }

@@ -17,6 +17,12 @@ namespace regatta::orchestrator::api {
 class Api;
 struct Call;
 
+// What a request needs. Read and Change: that Access let it in, which tells the two apart nowhere
+// as long as there is one user. Owner: the controller's own socket, whose kernel says who asks; a
+// token may be read over a shoulder or out of a browser.
+enum class Scope { Read, Change, Owner };
+[[nodiscard]] std::string_view name_of(Scope scope);  // "read", "change", "owner"
+
 // A parameter of a query.
 struct Parameter {
   // Words: one or more of the choices, with commas between them. Moment: ISO 8601 in UTC, a date or
@@ -28,12 +34,11 @@ struct Parameter {
   std::string_view absent = {};    // what stands for it where it is not given; empty: nothing
   std::string_view choices = {};   // of words, separated by spaces
   std::int64_t low = 0, high = 0;  // of an integer
+  Scope scope = Scope::Read;       // of a request that has it; of a flag, that has it set
 };
 using Parameters = std::span<const Parameter>;
 
 enum class RequestBody { None, Optional, Needed };
-// Who may send a request: whoever may use the API at all, or the owner over the socket alone.
-enum class Scope { Read, Write, Owner };
 
 // What a route answers when nothing is wrong. All else is a Problem (answers.h).
 struct RouteAnswer {
@@ -54,6 +59,11 @@ struct Route {
   std::string_view body_schema = {};
   std::string_view example = {};  // of a body, as JSON
   bool may_have_key = false;      // the header Idempotency-Key
+
+  // Without its parameters. A GET changes nothing, all else may.
+  [[nodiscard]] constexpr Scope scope() const {
+    return method == "GET" ? Scope::Read : Scope::Change;
+  }
 };
 
 // A request that fits a route, with a query that has been checked.
@@ -77,13 +87,18 @@ struct Call {
 
 // parts: of the path after "/api/v1/". Of two paths that fit, the first in the table counts. Else
 // the answer: 404 for no address, 405 with Allow for another method, 400 for a query parameter that
-// the route does not know, that came twice, or whose value is none.
+// the route does not know, that came twice, or whose value is none; 403 for one whose scope the
+// request does not have.
 [[nodiscard]] std::variant<Call, Response> find_route(std::span<const Route> routes,
                                                       const Request& request,
                                                       const std::vector<std::string>& parts);
 
 // 400 for a query parameter that is not among these, that came twice, or whose value is none.
 [[nodiscard]] std::optional<Response> refuse_query(const Request& request, Parameters known);
+
+// 403 unless the request has the scope.
+[[nodiscard]] std::optional<Response> refuse_scope(const Request& request, Scope scope,
+                                                   const std::string& message);
 
 // "2026-11-27", "2026-11-27T10:30Z" or "2026-11-27T10:30:15Z" as seconds since 1970.
 [[nodiscard]] std::optional<double> parse_moment(const std::string& text);

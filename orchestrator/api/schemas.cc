@@ -1,7 +1,6 @@
 #include "orchestrator/api/schemas.h"
 
 #include <cstdint>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -10,8 +9,9 @@
 #include <vector>
 
 #include "base/json.h"
-#include "orchestrator/api/node_json.h"
+#include "orchestrator/api/machine_schemas.h"
 #include "orchestrator/api/run_list.h"
+#include "orchestrator/api/schema_forms.h"
 #include "orchestrator/control/run_logs.h"
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/runs/reference.h"
@@ -19,58 +19,8 @@
 #include "trainer/contract/run_schema.h"
 
 namespace regatta::orchestrator::api {
+namespace forms {
 namespace {
-
-using Json = nlohmann::ordered_json;
-using Properties = std::initializer_list<std::pair<const char*, Json>>;
-
-Json of_type(const char* type) { return {{"type", type}}; }
-Json integer() { return of_type("integer"); }
-Json any_number() { return of_type("number"); }
-Json text() { return of_type("string"); }
-Json flag() { return of_type("boolean"); }
-Json any_moment() { return {{"type", "string"}, {"format", "date-time"}}; }
-Json any_object() { return {{"type", "object"}, {"additionalProperties", true}}; }
-Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
-Json one_of(const std::vector<std::string>& words) { return {{"type", "string"}, {"enum", words}}; }
-
-Json or_null(Json schema) {
-  if (!schema.contains("type") || schema.contains("enum")) {
-    return {{"anyOf", {std::move(schema), of_type("null")}}};
-  }
-  schema["type"] = {schema["type"], "null"};
-  return schema;
-}
-
-// An array of exactly these.
-Json tuple_of(std::initializer_list<Json> items) {
-  return {{"type", "array"},
-          {"prefixItems", std::vector<Json>(items)},
-          {"minItems", items.size()},
-          {"maxItems", items.size()}};
-}
-
-void add(Json* schema, const std::string& key, Json value) {
-  (*schema)["properties"][key] = std::move(value);
-  (*schema)["required"].push_back(key);
-}
-// Without a property, an object has none. All are there but for those of optionally().
-Json object(Properties properties) {
-  Json schema{{"type", "object"},
-              {"properties", Json::object()},
-              {"required", Json::array()},
-              {"additionalProperties", false}};
-  for (const auto& [key, value] : properties) add(&schema, key, value);
-  return schema;
-}
-Json optionally(Json schema, Properties properties) {
-  for (const auto& [key, value] : properties) schema["properties"][key] = value;
-  return schema;
-}
-Json with(Json schema, Properties properties) {
-  for (const auto& [key, value] : properties) add(&schema, key, value);
-  return schema;
-}
 
 // An archive that notes what AnswerWriter writes.
 class SchemaWriter {
@@ -345,7 +295,6 @@ void add_series(Json* all) {
                              {"more", flag()},
                              {"oldest", or_null(integer())}});
   (*all)["EventStream"] = text();
-  (*all)["Plan"] = any_object();
   (*all)["FileBytes"] = {{"type", "string"}, {"format", "binary"}};
   (*all)["RemovedExport"] = object({{"name", text()}, {"bytes", integer()}});
 }
@@ -502,7 +451,7 @@ void add_controller(Json* all) {
                                        {"detail", text()},
                                        {"code", text()},
                                        {"request_id", text()}}),
-                               {{"parameter", text()}});
+                               {{"parameter", text()}, {"key", text()}});
   json["Version"] =
       object({{"version", text()},
               {"commit", or_null(text())},
@@ -531,68 +480,26 @@ void add_controller(Json* all) {
   json["WebhookList"] = object({{"webhooks", list_of(reference("Webhook"))}});
 }
 
-void add_nodes(Json* all) {
-  Json& json = *all;
-  const Json gpus = object(
-      {{"count", integer()}, {"types", {{"type", "object"}, {"additionalProperties", integer()}}}});
-  const Json node = object({{"name", text()},
-                            {"state", text()},
-                            {"slurm_state", text()},
-                            {"usable", flag()},
-                            {"reason", or_null(text())},
-                            {"action", text()},
-                            {"cpus", or_null(integer())},
-                            {"cpus_allocated", or_null(integer())},
-                            {"memory_bytes", or_null(any_number())},
-                            {"memory_free_bytes", or_null(any_number())},
-                            {"gpus", or_null(gpus)},
-                            {"gpus_allocated", or_null(integer())},
-                            {"features", list_of(text())},
-                            {"partitions", list_of(text())},
-                            {"runs", list_of(text())},
-                            {"suspicion", any_number()},
-                            {"suspicion_why", text()}});
-  json["Node"] = node;
-  json["SlimNode"] = object({});
-  const Json slim = slim_node(node["properties"]);
-  for (const auto& [key, schema] : slim.items()) {
-    add(&json["SlimNode"], key, schema);
-  }
-  json["Nodes"] =
-      object({{"scheduler", text()},
-              {"taken_at", or_null(any_moment())},
-              {"age_seconds", or_null(any_number())},
-              {"trouble", or_null(text())},
-              {"reservations", list_of(object({{"name", text()},
-                                               {"starts_at", any_moment()},
-                                               {"ends_at", any_moment()},
-                                               {"seconds", any_number()},
-                                               {"nodes", text()},
-                                               {"maintenance", flag()}}))},
-              {"total", integer()},
-              {"next", or_null(text())},
-              {"nodes", list_of({{"anyOf", {reference("SlimNode"), reference("Node")}}})}});
+void add_all(Json* all) {
+  add_controller(all);
+  add_machines(all);
+  add_runs(all);
+  add_changes(all);
+  add_series(all);
+  add_logs(all);
+  add_charts(all);
+  add_explanation(all);
+  add_checkpoints(all);
+  add_exports(all);
+  add_references(all);
 }
 
 }  // namespace
+}  // namespace forms
 
-Json reference(std::string_view schema) {
-  return {{"$ref", "#/components/schemas/" + std::string(schema)}};
-}
-
-Json schemas() {
-  Json all = Json::object();
-  add_controller(&all);
-  add_nodes(&all);
-  add_runs(&all);
-  add_changes(&all);
-  add_series(&all);
-  add_logs(&all);
-  add_charts(&all);
-  add_explanation(&all);
-  add_checkpoints(&all);
-  add_exports(&all);
-  add_references(&all);
+nlohmann::ordered_json schemas() {
+  auto all = nlohmann::ordered_json::object();
+  forms::add_all(&all);
   return all;
 }
 

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "orchestrator/api/answers.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -15,13 +14,6 @@ using Json = nlohmann::ordered_json;
 Json whole_config(const std::string& config) {
   Json json = base::parse_json<Json>(config);
   return json.is_object() ? json : Json(nullptr);
-}
-
-std::optional<Response> refuse_secrets(const Request& request) {
-  if (request.peer.local_socket) return std::nullopt;
-  return error_response(403, "forbidden",
-                        "values of slurm.environment are given over the controller's own socket "
-                        "only; ask on its machine, without --server");
 }
 
 Json shown_config(const std::string& config) {

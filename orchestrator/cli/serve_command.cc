@@ -368,7 +368,7 @@ int serve(const ServeOptions& options, const Program& program) {
   api = std::make_unique<api::Api>(
       controller, files, base::system_clock(),
       api::ApiOptions{options.page_directory, checkpoint_options(trainer, environment), watched,
-                      &shared, &webhooks, program.commit});
+                      &shared, &webhooks, program.commit, planner.get()});
   controller.start();
   note(store, "controller.started", program.version + ", runs in " + runs.string());
   const auto beside = look_after(store, *api, defaults, {options.first_look_seconds});

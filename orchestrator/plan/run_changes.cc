@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -21,7 +23,9 @@ constexpr std::size_t kShownKeys = 4;
 const std::string kSlurm = "slurm.";
 const std::string kTimeLimit = kSlurm + "time_limit";
 
-[[noreturn]] void refuse(const std::string& why) { throw base::Error(base::Code::User, why); }
+[[noreturn]] void refuse(const std::string& why, const std::string& key = {}) {
+  throw base::Error(base::Code::User, why, key);
+}
 
 Json parse_changes(const std::string& changes) {
   Json asked = base::json_depth_at_most(changes, kDepth) ? base::parse_json<Json>(changes)
@@ -30,7 +34,8 @@ Json parse_changes(const std::string& changes) {
     refuse("changes are not a JSON object; send the keys of the run file that are to change");
   }
   if (const auto twice = base::repeated_key(changes)) {
-    refuse(base::printable(*twice) + " stands twice in the changes; give it once");
+    refuse(base::printable(*twice) + " stands twice in the changes; give it once",
+           base::printable(*twice));
   }
   if (!asked.contains("target")) return asked;
   Json& target = asked["target"];
@@ -42,11 +47,14 @@ Json parse_changes(const std::string& changes) {
   return asked;
 }
 
-bool has_null(const Json& json) {
+// The first key that is null, with the mappings that it is in.
+std::optional<std::string> null_key(const Json& json) {
   for (const auto& [key, value] : json.items()) {
-    if (value.is_null() || (value.is_object() && has_null(value))) return true;
+    if (value.is_null()) return key;
+    if (!value.is_object()) continue;
+    if (const auto below = null_key(value)) return key + "." + *below;
   }
-  return false;
+  return std::nullopt;
 }
 
 std::string words_of(const std::vector<KeyDifference>& differences) {
@@ -61,8 +69,8 @@ bool is_slurm(const KeyDifference& difference) { return difference.key.rfind(kSl
 
 // As the user wrote them: what parse_changes() added is none of his.
 void refuse_nulls(const std::string& changes) {
-  if (has_null(base::parse_json<Json>(changes))) {
-    refuse("a key of the changes is null; give it a value");
+  if (const auto key = null_key(base::parse_json<Json>(changes))) {
+    refuse("a key of the changes is null; give it a value", base::printable(*key));
   }
 }
 
@@ -77,7 +85,8 @@ void refuse_texts_of_numbers(const Json& asked, const Json& after, const std::st
       refuse_texts_of_numbers(value, *found, path + ".");
     } else if (value.is_string() && !found->is_string() && path.rfind(kSlurm, 0) != 0) {
       refuse(base::printable(path) + " is a text; give it as " + base::json_text(*found) +
-             ", without quotes");
+                 ", without quotes",
+             base::printable(path));
     }
   }
 }
@@ -112,10 +121,13 @@ ChangedRunFile with_changes(const std::string& config, const std::string& change
     if (kSlurm + key != kTimeLimit) keys.push_back(kSlurm + base::printable(key));
   }
   if (!keys.empty()) {
+    const std::string first = keys.front();
     keys.resize(std::min(keys.size(), kShownKeys));
-    refuse(base::join(keys, ", ") +
-           " cannot change once the run exists; `regatta fork` makes a run that continues it with "
-           "other settings");
+    refuse(
+        base::join(keys, ", ") +
+            " cannot change once the run exists; `regatta fork` makes a run that continues it with "
+            "other settings",
+        first);
   }
   // A section slurm that was not there has all its keys now, of which one was meant.
   std::vector<KeyDifference> found = trainer::contract::differences(merged.before, merged.after);
@@ -130,24 +142,40 @@ ChangedRunFile with_extension(const std::string& config, const std::string& chan
   for (const auto& [key, value] : asked.items()) {
     if (key != "steps" && key != "target") {
       refuse("an extension has no " + base::printable(key) +
-             "; give steps, a target, or both, and change the rest with `regatta change`");
+                 "; give steps, a target, or both, and change the rest with `regatta change`",
+             base::printable(key));
     }
   }
   return with_changes(config, changes);
 }
 
-ChangedRunFile forked_run_file(const std::string& config, const std::string& changes,
-                               const std::string& name) {
+namespace {
+
+ChangedRunFile forked(const std::string& config, const std::string& changes,
+                      const std::string& name) {
   Json asked = changes.empty() ? Json::object() : parse_changes(changes);
   if (!name.empty()) asked["name"] = name;
   const Merged merged = merge(config, asked, "the forked run");
   for (const KeyDifference& each : trainer::contract::differences(merged.before, merged.after)) {
     if (each.key.rfind("model.", 0) == 0 || each.key.rfind("data.", 0) == 0) {
-      refuse(each.key +
-             " cannot change in a run that continues a checkpoint; submit a run of its own");
+      refuse(
+          each.key + " cannot change in a run that continues a checkpoint; submit a run of its own",
+          each.key);
     }
   }
   return {merged.after, trainer::contract::to_json(merged.after), ""};
+}
+
+}  // namespace
+
+ChangedRunFile forked_run_file(const std::string& config, const std::string& changes,
+                               const std::string& name) {
+  try {
+    return forked(config, changes, name);
+  } catch (const base::Error& error) {  // which names a key of the run file
+    const bool beside = error.key().empty() || (error.key() == "name" && !name.empty());
+    throw base::Error(error.code(), error.what(), beside ? error.key() : "changes." + error.key());
+  }
 }
 
 std::string canonical_json(const std::string& text) {

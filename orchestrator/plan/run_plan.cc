@@ -37,17 +37,26 @@ SubmittedRun parse_submitted(const std::string& body) {
   run.config =
       trainer::contract::parse_run_config(has_plan ? base::json_text(json) : body, kRunFile);
   if (!base::Path(run.config.data.path).is_absolute()) {
-    throw base::Error(base::Code::User, std::string(kRunFile) + ": data.path: '" +
-                                            base::printable(run.config.data.path) +
-                                            "' is not absolute; the controller cannot know what "
-                                            "it is relative to");
+    throw base::Error(base::Code::User,
+                      std::string(kRunFile) + ": data.path: '" +
+                          base::printable(run.config.data.path) +
+                          "' is not absolute; the controller cannot know what "
+                          "it is relative to",
+                      "data.path");
   }
   if (!has_plan) return run;
-  run.plan = topology::plan::parse_plan(plan, "plan", std::nullopt);
+  try {
+    run.plan = topology::plan::parse_plan(plan, "plan", std::nullopt);
+  } catch (const base::Error& error) {  // whose key is the plan's own
+    throw base::Error(error.code(), error.what(),
+                      error.key().empty() ? "plan" : "plan." + error.key());
+  }
   if (run.plan->ranks != run.config.ranks) {
-    throw base::Error(base::Code::User, "plan: it is for " + std::to_string(run.plan->ranks) +
-                                            " ranks and the run has " +
-                                            std::to_string(run.config.ranks) + "; plan again");
+    throw base::Error(base::Code::User,
+                      "plan: it is for " + std::to_string(run.plan->ranks) +
+                          " ranks and the run has " + std::to_string(run.config.ranks) +
+                          "; plan again",
+                      "plan.ranks");
   }
   return run;
 }

@@ -55,6 +55,9 @@ class RunPlanner {
   [[nodiscard]] std::optional<topology::plan::Plan> plan(
       const trainer::contract::RunConfig& config) const;
 
+  [[nodiscard]] const topology::graph::Graph& machines() const { return machines_; }
+  [[nodiscard]] const std::vector<MeasuredLog>& measured() const { return measured_; }
+
  private:
   base::FileSystem& files_;
   topology::graph::Graph machines_;

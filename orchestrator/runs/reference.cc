@@ -15,10 +15,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kEvaluations = "evaluations";
 constexpr std::size_t kMostName = 100, kMostText = 200;
 constexpr double kMostSeconds = 1e9, kMostSamples = 1e15;
 
-[[noreturn]] void refuse(const std::string& what) { throw base::Error(base::Code::User, what); }
+// key: of the body.
+[[noreturn]] void refuse(const std::string& what, const std::string& key = {}) {
+  throw base::Error(base::Code::User, what, key);
+}
 
 void check_name(const std::string& name) {
   const auto good = [](char c) {
@@ -30,32 +34,34 @@ void check_name(const std::string& name) {
     return;
   }
   refuse("'" + base::printable(name.substr(0, kMostName)) +
-         "' cannot be the name of a reference; use at most 100 letters, digits and . _ -, not "
-         "beginning with . or -");
+             "' cannot be the name of a reference; use at most 100 letters, digits and . _ -, not "
+             "beginning with . or -",
+         "name");
 }
 
 void check_point(const ReferenceCurve& curve, std::size_t i) {
   const std::string which = "evaluation " + std::to_string(i + 1);
+  const std::string key = std::string(kEvaluations) + "[" + std::to_string(i) + "]";
   const double seconds = curve.seconds[i];
   if (!(seconds >= 0 && seconds <= kMostSeconds)) {
-    refuse(which + ": its seconds are not between 0 and 1e9");
+    refuse(which + ": its seconds are not between 0 and 1e9", key);
   }
   if (i > 0 && seconds < curve.seconds[i - 1]) {
-    refuse(which + " is earlier than the one before it; sort them by time");
+    refuse(which + " is earlier than the one before it; sort them by time", key);
   }
   if (!(curve.values[i] >= 0 && curve.values[i] <= 1)) {
-    refuse(which + ": an accuracy is between 0 and 1");
+    refuse(which + ": an accuracy is between 0 and 1", key);
   }
   if (curve.samples.empty()) return;
   const double samples = curve.samples[i];
   if (!(samples >= 0 && samples <= kMostSamples && samples == std::floor(samples))) {
-    refuse(which + ": its samples are not a whole number between 0 and 1e15");
+    refuse(which + ": its samples are not a whole number between 0 and 1e15", key);
   }
 }
 
 void check_figure(const char* key, const std::optional<double>& value, double low, double high) {
   if (value && !(*value >= low && *value <= high)) {
-    refuse(std::string(key) + " is out of range");
+    refuse(std::string(key) + " is out of range", key);
   }
 }
 std::optional<double> as_number(const std::optional<std::int64_t>& value) {
@@ -72,15 +78,15 @@ Json as_json(const std::optional<Value>& value) {
 
 // A value of the body; nothing where it is null.
 void read(const Json& value, const std::string& key, std::string* text) {
-  if (!value.is_string()) refuse(key + " is not a text");
+  if (!value.is_string()) refuse(key + " is not a text", key);
   *text = value.get<std::string>();
 }
 void read(const Json& value, const std::string& key, double* number) {
-  if (!value.is_number()) refuse(key + " is not a number");
+  if (!value.is_number()) refuse(key + " is not a number", key);
   *number = value.get<double>();
 }
 void read(const Json& value, const std::string& key, std::int64_t* number) {
-  if (!value.is_number_integer()) refuse(key + " is not a whole number");
+  if (!value.is_number_integer()) refuse(key + " is not a whole number", key);
   *number = value.get<std::int64_t>();
 }
 template <typename Value>
@@ -104,17 +110,16 @@ void each_key(About& about, const Visit& visit) {
   visit("threshold", about.threshold);
   visit("run_seconds", about.run_seconds);
 }
-constexpr const char* kEvaluations = "evaluations";
 
 void read_points(const Json& points, ReferenceCurve* curve) {
-  if (!points.is_array()) refuse("evaluations is not a list");
+  if (!points.is_array()) refuse("evaluations is not a list", kEvaluations);
   if (points.size() > kMostReferencePoints) {
-    refuse("a reference has at most 10000 evaluations; thin them");
+    refuse("a reference has at most 10000 evaluations; thin them", kEvaluations);
   }
   for (const Json& point : points) {
     const bool good = point.is_array() && point.size() == 3 && point[0].is_number() &&
                       (point[1].is_number() || point[1].is_null()) && point[2].is_number();
-    if (!good) refuse("an evaluation is not [seconds, samples or null, accuracy]");
+    if (!good) refuse("an evaluation is not [seconds, samples or null, accuracy]", kEvaluations);
     curve->seconds.push_back(point[0].get<double>());
     curve->values.push_back(point[2].get<double>());
     if (point[1].is_number()) curve->samples.push_back(point[1].get<double>());
@@ -128,20 +133,20 @@ void complete(ReferenceCurve* curve) {
   check_name(about.name);
   each_key(about, [](const char* key, const auto& value) {
     if constexpr (std::is_same_v<decltype(value), const std::string&>) {
-      if (value.size() > kMostText) refuse(std::string(key) + " is longer than 200 bytes");
+      if (value.size() > kMostText) refuse(std::string(key) + " is longer than 200 bytes", key);
     }
   });
   check_figure("threshold", about.threshold, 0, 1);
   check_figure("run_seconds", about.run_seconds, 0, kMostSeconds);
   check_figure("chips", as_number(about.chips), 1, 1e7);
   check_figure("global_batch", as_number(about.global_batch), 1, 1e9);
-  if (curve->seconds.empty()) refuse("a reference has at least one evaluation");
+  if (curve->seconds.empty()) refuse("a reference has at least one evaluation", kEvaluations);
   if (curve->seconds.size() > kMostReferencePoints) {
-    refuse("a reference has at most 10000 evaluations; thin them");
+    refuse("a reference has at most 10000 evaluations; thin them", kEvaluations);
   }
   if (curve->values.size() != curve->seconds.size() ||
       (!curve->samples.empty() && curve->samples.size() != curve->seconds.size())) {
-    refuse("samples are known of some evaluations only; leave them out, or give all");
+    refuse("samples are known of some evaluations only; leave them out, or give all", kEvaluations);
   }
   about.evaluations = static_cast<std::int64_t>(curve->seconds.size());
   about.time_to_accuracy_seconds.reset();
@@ -184,11 +189,12 @@ ReferenceCurve parse_reference(const Json& body) {
   });
   for (const auto& given : body.items()) {
     if (std::find(known.begin(), known.end(), given.key()) != known.end()) continue;
-    refuse("a reference has no key '" + base::printable(given.key().substr(0, kMostName)) + "'");
+    const std::string unknown = base::printable(given.key().substr(0, kMostName));
+    refuse("a reference has no key '" + unknown + "'", unknown);
   }
   const auto points = body.find(kEvaluations);
   if (points != body.end() && !points->is_null()) read_points(*points, &curve);
-  if (!body.contains("threshold")) refuse("threshold is missing");
+  if (!body.contains("threshold")) refuse("threshold is missing", "threshold");
   complete(&curve);
   return curve;
 }

@@ -300,6 +300,35 @@ TEST(Table, FailPointsAtTheKeyOrTheMapping) {
   EXPECT_EQ(error_of([&] { table.fail("c", "is missing"); }), "f:1: c: is missing");
 }
 
+TEST(Table, ErrorsNameTheirKeyForPrograms) {
+  const auto key_of = [](const char* text) {
+    try {
+      Table table = Table::parse(text, "f");
+      Table model = table.table("model");
+      int hidden = 0;
+      model.read("hidden", &hidden);
+      if (hidden < 0) model.fail("hidden", "is negative");
+      model.finish();
+      for (Table& each : table.tables("list")) each.finish();
+      table.finish();
+    } catch (const Error& error) {
+      return error.key();
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(key_of("model: {hidden: wide}"), "model.hidden");
+  EXPECT_EQ(key_of("model: {hidden: -1}"), "model.hidden");
+  EXPECT_EQ(key_of("model: {hiden: 1}"), "model.hiden");
+  EXPECT_EQ(key_of("model: 1"), "model");
+  EXPECT_EQ(key_of("modl: {}"), "modl");
+  EXPECT_EQ(key_of("model: {hidden: 1, hidden: 2}"), "model.hidden") << "stands twice";
+  EXPECT_EQ(key_of("list: [{}, {x: 1}]"), "list[1].x");
+  EXPECT_EQ(key_of("list: [{}, {x: {y: 1, y: 2}}]"), "list[1].x.y") << "stands twice";
+  EXPECT_EQ(key_of("list: [1]"), "list[0]");
+  EXPECT_EQ(key_of("model: ["), "") << "no key is at fault";
+  EXPECT_EQ(key_of("{}"), "no error");
+}
+
 TEST(Table, TellsWhatItIsAskedFor) {
   std::list<AskedKey> asked;
   Table table = Table::parse("{a: 3, inner: {b: x}}", "f", {}, &asked);

@@ -9,6 +9,7 @@
 #include "orchestrator/runs/run.h"
 #include "orchestrator/runs/run_records.h"
 #include "orchestrator/slurm/node_suspicion.h"
+#include "orchestrator/store/events.h"
 #include "orchestrator/store/store_reads.h"
 
 namespace regatta::tests {
@@ -113,6 +114,10 @@ class Distinct {
   void set(orchestrator::slurm::NodeStanding& r) {
     auto& [node, present, down, silent, drained, reason, since_utc, counted_utc, changes] = r;
     fill(node, present, down, silent, drained, reason, since_utc, counted_utc, changes);
+  }
+  void set(orchestrator::store::Event& r) {
+    auto& [number, utc, kind, run, node, checkpoint, launch, attempt, step, by, words] = r;
+    fill(number, utc, kind, run, node, checkpoint, launch, attempt, step, by, words);
   }
   void set(orchestrator::store::WebhookPlace& r) {
     auto& [name, address, position, delivered, delivered_utc, failures, failing_since_utc,

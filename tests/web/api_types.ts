@@ -11,6 +11,7 @@ export function takes(answer: {
   metrics: Schemas["Metrics"];
   log: Schemas["Log"];
   checkpoints: Schemas["CheckpointList"];
-}): [page.RunRow, page.Run, page.Metrics, page.Log, page.Checkpoint[]] {
-  return [answer.row, answer.run, answer.metrics, answer.log, answer.checkpoints.checkpoints];
+  plan: Schemas["Plan"];
+}): [page.RunRow, page.Run, page.Metrics, page.Log, page.Checkpoint[], page.Plan] {
+  return [answer.row, answer.run, answer.metrics, answer.log, answer.checkpoints.checkpoints, answer.plan];
 }

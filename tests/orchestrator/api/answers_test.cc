@@ -1,6 +1,8 @@
 // The whole answers about a run whose records have a value in every member, and about one of which
 // nothing is known, beside those that were agreed (golden/): no key goes, and none changes its
 // meaning.
+#include "orchestrator/api/answers.h"
+
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -182,6 +184,21 @@ TEST(Answers, OfSeries) {
 }
 
 // The files of a run directory, byte for byte.
+// Without a body the error is of a file that was read for the answer.
+TEST(Answers, OfErrorsNameTheKeyOfTheBody) {
+  const base::Error error(base::Code::User, "run file:1: model.hidden: odd", "model.hidden");
+  const Response response = error_response(error, "{}");
+  EXPECT_EQ(response.status, 422);
+  const Json json = Json::parse(response.body);
+  EXPECT_EQ(json["detail"], "run file:1: model.hidden: odd");
+  EXPECT_EQ(json["key"], "model.hidden");
+  EXPECT_FALSE(Json::parse(error_response(error, "").body).contains("key"));
+  for (const base::Error& other : {base::Error(base::Code::User, "no key"),
+                                   base::Error(base::Code::Operator, "ours", "model.hidden")}) {
+    EXPECT_FALSE(Json::parse(error_response(other, "{}").body).contains("key")) << other.what();
+  }
+}
+
 TEST(Answers, AndFilesOfARunDirectory) {
   const tests::TemporaryDirectory folder;
   base::FileSystem& files = base::posix_file_system();

@@ -68,6 +68,25 @@ TEST(OpenApi, HasEveryRouteOnceWithItsParametersAndAnswers) {
   }
 }
 
+TEST(OpenApi, SaysWhatEachOperationNeeds) {
+  const Json document = openapi_document();
+  for (const auto& [path, methods] : document["paths"].items()) {
+    for (const auto& [method, operation] : methods.items()) {
+      const std::string what = method + " " + path;
+      if (path == "/session") {  // which needs a ticket, and nothing before it
+        EXPECT_FALSE(operation.contains("x-scope"));
+        continue;
+      }
+      const char* const scope = method == "get" ? "read" : path == "/tickets" ? "owner" : "change";
+      EXPECT_EQ(operation["x-scope"], scope) << what;
+      for (const Json& parameter : operation["parameters"]) {
+        const bool secrets = what == "get /runs/{id}" && parameter["name"] == "secrets";
+        EXPECT_EQ(parameter.value("x-scope", "read"), secrets ? "owner" : "read") << what;
+      }
+    }
+  }
+}
+
 TEST(OpenApi, NamesEachSchemaThatItUsesAndUsesEachThatItNames) {
   const Json document = openapi_document();
   std::set<std::string> used;

@@ -34,6 +34,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import event_file  # noqa: E402
 from served import NO_DEFAULTS, OverSocket, conclude, make_data, run_cases  # noqa: E402
 
+EXAMPLE = ROOT / "topology" / "examples" / "dgx-h100.yaml"
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
 OVER = ("succeeded", "failed", "stopped", "cancelled")
@@ -59,7 +60,7 @@ class Controller:
         self.process = subprocess.Popen(
             [BUILD / "orchestrator" / "regatta", "serve", "--allow-privileged", "--port", "0", "--data", self.data,
              "--scheduler", "local", "--trainer", BUILD / "trainer" / "regatta-train", "--webhook",
-             "http://127.0.0.1:9/hook", "--webhook-private", "--webhook-secret", secret, "--webhook-kinds", "reference"], stdout=subprocess.PIPE,
+             "http://127.0.0.1:9/hook", "--webhook-private", "--webhook-secret", secret, "--webhook-kinds", "reference", "--cluster", EXAMPLE], stdout=subprocess.PIPE,
             stderr=self.log, text=True, env={**os.environ, **NO_DEFAULTS})
         self.address = self.process.stdout.readline().strip().removeprefix("http://")
         self.token = (self.data / "token").read_text().strip()
@@ -677,9 +678,11 @@ def the_schema_of_run_files_is_that_of_their_reader(api, data):
              "target": {"value": 0.5}, "model": {"preset": "tiny"}}
 
     def refused(file):
+        """The key that is told to be at fault."""
         status, answer = api("POST", "/runs", file, query="dry_run=true")
         assert status in (200, 422), answer
-        return status == 422
+        assert status == 200 or f"{answer['key']}:" in answer["detail"], answer
+        return answer["key"] if status == 422 else None
     for run in api("GET", "/runs", query="archived=all")[1]["runs"]:  # every key, as the controller writes it
         config = api("GET", "/runs/{id}", id=run["id"])[1]["config"]
         assert fits(config), config
@@ -695,16 +698,18 @@ def the_schema_of_run_files_is_that_of_their_reader(api, data):
             if path[0] == "mllog":
                 file["mllog"] = {"file": "f", "submitter": "s", **file["mllog"]}
             tried += 1
-            assert not fits(file) and refused(file), (path, value, fits(file))
+            assert not fits(file) and refused(file) == ".".join(path), (path, value, fits(file), refused(file))
         file = json.loads(json.dumps(whole))
         place = file
         for name in path[:-1]:
             place = place.setdefault(name, {})
         place["no_such_key"] = 1
-        assert not fits(file) and refused(file), path
+        if path[0] == "mllog":
+            file["mllog"] = {"file": "f", "submitter": "s", **file["mllog"]}
+        assert not fits(file) and refused(file) == ".".join((*path[:-1], "no_such_key")), (path, refused(file))
     assert tried > 100, tried
     without_data = {key: value for key, value in whole.items() if key != "data"}
-    assert not fits(without_data) and refused(without_data)
+    assert not fits(without_data) and refused(without_data) == "data.path"
     page = (ROOT / "docs" / "formats" / "run_file.md").read_text()
     for path, _ in leaves(schema):
         assert path[-1] in page, f"{path} is not in docs/formats/run_file.md"
@@ -990,6 +995,14 @@ def an_extended_run_is_one_curve(api, _):
     assert not any(bucket["abandoned"] for bucket in chart["steps"]["buckets"]), chart["steps"]["buckets"]
 
 
+def machines_are_those_of_the_file(api, _):
+    told = api("GET", "/topology")[1]
+    assert (told["nodes"], [(kind["nodes"], kind["gpus"]) for kind in told["kinds"]]) == (32, [(32, 8)]), told
+    assert told["sources"][0]["place"] == str(EXAMPLE) and told["measured"] == [] and "graph" not in told, told
+    graph = api("GET", "/topology", query="graph=true")[1]["graph"]
+    assert graph == json.loads(regatta_offline("topo", EXAMPLE, "-o", "json").stdout)
+
+
 def receivers_are_told_of(api, _):
     hook = api("GET", "/webhooks")[1]["webhooks"][0]
     assert (hook["url"], hook["kinds"]) == ("http://127.0.0.1:9", ["reference"]), hook
@@ -1011,7 +1024,7 @@ CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_a
          attempts_and_evaluations_are_what_the_journals_say, the_schema_of_run_files_is_that_of_their_reader,
          the_examples_in_it_are_taken, what_happened_is_told, each_parameter_is_checked, access_is_as_it_says,
          answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, tensorboard_reads_what_is_exported,
-         an_extended_run_is_one_curve, receivers_are_told_of, nothing_in_it_was_left_out]
+         an_extended_run_is_one_curve, machines_are_those_of_the_file, receivers_are_told_of, nothing_in_it_was_left_out]
 
 
 def main():

@@ -93,6 +93,29 @@ TEST_F(RoutesTest, WhatARowDoesNotListIs405WithWhatItDoes) {
   }
 }
 
+TEST_F(RoutesTest, WhatIsTheOwnersIsAnsweredOverTheSocketAlone) {
+  int owners = 0;
+  for (const Route& route : Api::routes()) {
+    EXPECT_EQ(route.scope(), route.method == "GET" ? Scope::Read : Scope::Change) << route.path;
+    for (const Parameter& parameter : route.query) {
+      if (parameter.scope != Scope::Owner) continue;
+      ++owners;
+      ASSERT_EQ(parameter.kind, Parameter::Kind::Flag) << "others are given where they are there";
+      for (const char* const value : {"true", "1", "false"}) {
+        Request request;
+        request.method = route.method;
+        request.path = "/api/v1/" + path_of(route);
+        request.query[std::string(parameter.name)] = value;
+        const bool asked = value != std::string("false");
+        EXPECT_EQ(api_.handle(request).status, asked ? 403 : 200) << route.path << value;
+        request.peer.local_socket = true;
+        EXPECT_EQ(api_.handle(request).status, 200) << route.path << value;
+      }
+    }
+  }
+  EXPECT_EQ(owners, 1) << "secrets";
+}
+
 TEST_F(RoutesTest, OtherAddressesAre404) {
   for (const char* path : {"", "nothing", "runs/x/y", "runs/", "version/", "run", "Runs",
                            "runs/x/cancel/y", "runs/x/checkpoints/1/2/3", "tickets", "session"}) {

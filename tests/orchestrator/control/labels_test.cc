@@ -55,6 +55,23 @@ TEST(Labels, AreReadFromABody) {
   }
 }
 
+TEST(Labels, RefusalsNameTheKeyOfTheBody) {
+  const auto key_of = [](const char* body) {
+    try {
+      (void)runs::changed({}, api::parse_labels(body));
+    } catch (const base::Error& error) {
+      return error.key();
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(key_of(R"({"tag": "a"})"), "tag");
+  EXPECT_EQ(key_of(R"({"note": 1})"), "note");
+  EXPECT_EQ(key_of(R"({"tags": ["a b"]})"), "tags");
+  EXPECT_EQ(key_of(R"({"tags": ["a"], "add_tags": ["a b"]})"), "add_tags");
+  EXPECT_EQ(key_of("[]"), "");
+  EXPECT_EQ(key_of(R"({"tags": ["a"]})"), "no error");
+}
+
 class LabelsTest : public ControllerFixture {
  protected:
   LabelsTest() : ControllerFixture(1) {}

@@ -113,6 +113,40 @@ TEST(RunChanges, AForkChangesAllButModelAndData) {
   EXPECT_THAT(error_of(fork, R"({"data": {"path": "/other"}})"), HasSubstr("data.path cannot"));
 }
 
+TEST(RunChanges, RefusalsNameTheKeyOfTheBody) {
+  const auto key_of = [](const auto& change) {
+    try {
+      change();
+    } catch (const base::Error& error) {
+      return error.key();
+    }
+    return std::string("no error");
+  };
+  for (const auto& [changes, key] : std::vector<std::pair<std::string, std::string>>{
+           {"[]", ""},
+           {"{}", ""},
+           {R"({"seed": 7})", "seed"},
+           {R"({"slurm": {"qos": "long"}})", "slurm.qos"},
+           {R"({"slurm": {"time_limit": null}})", "slurm.time_limit"},
+           {R"({"steps": 0})", "steps"},
+           {R"({"steps": "40"})", "steps"},
+           {R"({"target": {"stop": "false"}})", "target.stop"},
+           {R"({"steps": 40, "steps": 50})", "steps"},
+           {R"({"stepz": 40})", "stepz"},
+           {R"({"target": 1.5})", "target.value"}}) {
+    EXPECT_EQ(key_of([&text = changes] { (void)with_changes(run_file(), text); }), key) << changes;
+  }
+  EXPECT_EQ(key_of([] { (void)with_extension(run_file(), R"({"slurm": {"time_limit": 5}})"); }),
+            "slurm");
+  const auto fork = [&](const char* changes, const char* name) {
+    return key_of([=] { (void)forked_run_file(run_file(), changes, name); });
+  };
+  EXPECT_EQ(fork(R"({"model": {"layers": 7}})", ""), "changes.model.layers");
+  EXPECT_EQ(fork(R"({"optimizer": {"learning_rate": 0}})", ""), "changes.optimizer.learning_rate");
+  EXPECT_EQ(fork(R"({"name": "a b"})", ""), "changes.name");
+  EXPECT_EQ(fork("{}", "a b"), "name");
+}
+
 TEST(RunChanges, OneDocumentHasOneText) {
   EXPECT_EQ(canonical_json(R"({"b": 1,  "a": [2]})"), canonical_json(R"({"a":[2],"b":1})"));
   EXPECT_NE(canonical_json(R"({"a": 1})"), canonical_json(R"({"a": 2})"));

@@ -8,6 +8,7 @@
 
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/runs/record_json.h"
+#include "orchestrator/store/events.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
 #include "orchestrator/store/schema.h"
@@ -157,6 +158,7 @@ TEST_P(Kinds, OfRowsHaveEveryMember) {
   expect_in_table<slurm::NodeEvent>(database, "node_events", {});
   expect_in_table<slurm::NodeStanding>(database, "node_standings", {});
   expect_in_table<store::WebhookPlace>(database, "webhooks", {});
+  expect_in_table<store::Event>(database, "events", {});
   database.execute(
       "CREATE TABLE noted AS SELECT utc, message, 1 AS run, 2 AS sequence FROM "
       "warnings");
@@ -338,6 +340,7 @@ TEST(RecordFields, AndColumnsOfTheSchemaAreTheSame) {
   expect_same("node_events", names(columns_of<slurm::NodeEvent>()), {"row"});
   expect_same("node_standings", names(columns_of<slurm::NodeStanding>()), {});
   expect_same("webhooks", names(columns_of<store::WebhookPlace>()), {});
+  expect_same("events", names(columns_of<store::Event>()), {});
 }
 
 TEST(Records, OfARunKeepAChangeThatItsWriterDoesNotKnow) {

@@ -1,0 +1,141 @@
+#include "orchestrator/api/machine_schemas.h"
+
+#include <nlohmann/json.hpp>
+
+#include "orchestrator/api/node_json.h"
+#include "orchestrator/api/schema_forms.h"
+#include "orchestrator/api/schemas.h"
+
+namespace regatta::orchestrator::api::forms {
+namespace {
+
+void add_nodes(Json* all) {
+  Json& json = *all;
+  const Json gpus = object(
+      {{"count", integer()}, {"types", {{"type", "object"}, {"additionalProperties", integer()}}}});
+  const Json node = object({{"name", text()},
+                            {"state", text()},
+                            {"slurm_state", text()},
+                            {"usable", flag()},
+                            {"reason", or_null(text())},
+                            {"action", text()},
+                            {"cpus", or_null(integer())},
+                            {"cpus_allocated", or_null(integer())},
+                            {"memory_bytes", or_null(any_number())},
+                            {"memory_free_bytes", or_null(any_number())},
+                            {"gpus", or_null(gpus)},
+                            {"gpus_allocated", or_null(integer())},
+                            {"features", list_of(text())},
+                            {"partitions", list_of(text())},
+                            {"runs", list_of(text())},
+                            {"suspicion", any_number()},
+                            {"suspicion_why", text()}});
+  json["Node"] = node;
+  json["SlimNode"] = object({});
+  const Json slim = slim_node(node["properties"]);
+  for (const auto& [key, schema] : slim.items()) {
+    add(&json["SlimNode"], key, schema);
+  }
+  json["Nodes"] =
+      object({{"scheduler", text()},
+              {"taken_at", or_null(any_moment())},
+              {"age_seconds", or_null(any_number())},
+              {"trouble", or_null(text())},
+              {"reservations", list_of(object({{"name", text()},
+                                               {"starts_at", any_moment()},
+                                               {"ends_at", any_moment()},
+                                               {"seconds", any_number()},
+                                               {"nodes", text()},
+                                               {"maintenance", flag()}}))},
+              {"total", integer()},
+              {"next", or_null(text())},
+              {"nodes", list_of({{"anyOf", {reference("SlimNode"), reference("Node")}}})}});
+}
+
+// topology_json.h
+void add_topology(Json* all) {
+  const Json nic = object(
+      {{"count", integer()}, {"model", or_null(text())}, {"gbit_per_s", or_null(any_number())}});
+  const Json kind = object({{"nodes", integer()},
+                            {"names", text()},
+                            {"model", or_null(text())},
+                            {"gpus", integer()},
+                            {"gpu_models", list_of(text())},
+                            {"gpu_links", or_null(one_of({"nvlink", "xgmi", "pcie"}))},
+                            {"nics", list_of(nic)}});
+  const Json tier = object({{"level", or_null(integer())}, {"switches", integer()}});
+  const Json fabric = object({{"name", text()}, {"switches", integer()}, {"tiers", list_of(tier)}});
+  (*all)["Topology"] =
+      optionally(object({{"fingerprint", text()},
+                         {"nodes", integer()},
+                         {"kinds", list_of(kind)},
+                         {"fabrics", list_of(fabric)},
+                         {"sources", list_of(object({{"source", text()}, {"place", text()}}))},
+                         {"measured", list_of(text())}}),
+                 {{"graph", any_object()}});
+}
+
+// topology/plan/plan.h; what a plan does not have is absent.
+void add_plan(Json* all) {
+  const Json timeline = object({{"step_seconds", any_number()},
+                                {"forward_seconds", any_number()},
+                                {"compute_seconds", any_number()},
+                                {"communication_seconds", any_number()},
+                                {"exposed_seconds", any_number()},
+                                {"tail_seconds", any_number()},
+                                {"buckets", list_of(object({{"bytes", integer()},
+                                                            {"ready_seconds", any_number()},
+                                                            {"start_seconds", any_number()},
+                                                            {"end_seconds", any_number()}}))}});
+  const Json alternative = object({{"name", text()},
+                                   {"buckets", integer()},
+                                   {"step_seconds", any_number()},
+                                   {"mean_step_seconds", any_number()}});
+  const Json option = object({{"value", text()}, {"step_seconds", any_number()}});
+  const Json decision = object({{"key", text()},
+                                {"choice", text()},
+                                {"run_file", text()},
+                                {"why", text()},
+                                {"options", list_of(option)}});
+  const Json range = optionally(object({{"collective", text()},
+                                        {"from_bytes", integer()},
+                                        {"algorithm", text()},
+                                        {"protocol", text()},
+                                        {"channels", integer()},
+                                        {"us", any_number()},
+                                        {"default_us", any_number()},
+                                        {"measured", flag()}}),
+                                {{"to_bytes", integer()}});
+  const Json nccl = object({{"ranks", integer()},
+                            {"nodes", integer()},
+                            {"version", integer()},
+                            {"ranges", list_of(range)}});
+  const Json seats =
+      object({{"node", text()}, {"gpus", list_of(integer())}, {"nics", list_of(text())}});
+  (*all)["Plan"] =
+      optionally(object({{"ranks", integer()},
+                         {"bucket_ends", list_of(integer())},
+                         {"why", text()},
+                         {"measured", flag()}}),
+                 {{"topology", text()},
+                  {"cut", text()},
+                  {"environment", {{"type", "object"}, {"additionalProperties", text()}}},
+                  {"switches", text()},
+                  {"segment", integer()},
+                  {"exclude", list_of(text())},
+                  {"alternatives", list_of(alternative)},
+                  {"timeline", timeline},
+                  {"decisions", list_of(decision)},
+                  {"nccl", nccl},
+                  {"seats", list_of(seats)}});
+}
+
+}  // namespace
+
+void add_machines(Json* all) {
+  add_nodes(all);
+  add_topology(all);
+  add_plan(all);
+}
+
+}  // namespace regatta::orchestrator::api::forms
