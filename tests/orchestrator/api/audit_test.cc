@@ -52,7 +52,7 @@ TEST_F(AuditTest, EachChangeLeavesItsEventWithItsAsker) {
   ASSERT_EQ(created.status, 201) << created.body;
   const std::string run = "runs/" + AuditJson::parse(created.body)["id"].get<std::string>();
   EXPECT_EQ(ask(1002, "POST", run + "/labels", R"({"add_tags": ["kept"]})").status, 200);
-  EXPECT_EQ(ask(1003, "POST", run + "/change", R"({"steps": 50})").status, 200);
+  EXPECT_EQ(ask(1003, "POST", run + "/change", R"({"steps": 50})").status, 202);
   EXPECT_EQ(ask(1004, "POST", run + "/cancel").status, 202);
   ticks();
   EXPECT_EQ(ask(1005, "POST", run + "/resume").status, 202);
