@@ -1,5 +1,6 @@
 #include "orchestrator/api/run_parts.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -31,10 +32,10 @@ Json attempts_json(store::StoreReads& store, const runs::Run& run) {
   for (const runs::Attempt& attempt : store.attempts(run.number)) {
     Json json;
     add_fields(attempt, &json);
-    json["launch"] = nullptr;
-    for (const runs::Launch& launch : launches) {
-      if (launch.attempts_before < attempt.number) json["launch"] = launch.number;
-    }
+    const auto of = std::find_if(launches.rbegin(), launches.rend(), [&](const auto& launch) {
+      return launch.attempts_before < attempt.number;
+    });
+    json["launch"] = of == launches.rend() ? Json() : Json(of->number);
     json["ranks"] = attempt.ranks;
     json["ranks_per_node"] = attempt.ranks_per_node;
     json["device"] = text_or_null(attempt.device);

@@ -51,8 +51,7 @@ constexpr const char* kDigestsOfVersions[] = {
     "232a119ba10d128cb81bb7c31f35f939", "99aa06d3014798d86001c324468d497f",
     "2182cfbe92df9da5114c9daac136c4f5", "63679716e499f149492ee29cf5fce8ae",
     "a4a374169da0459f7da2d9dad35a21e2", "f9d7a0408e4b66ec5face2dfea4df590",
-    "44aba103c94f65730396422eaad5dcd8",
-    "12325727b9dcea9b08150d608e011e61",
+    "44aba103c94f65730396422eaad5dcd8", "12325727b9dcea9b08150d608e011e61",
 };
 
 TEST(Migration, WhatAVersionBroughtNeverChanges) {

@@ -250,13 +250,13 @@ TEST_F(StepBlocks, OfABrokenStoreAreNone) {
 
 class RolledUp : public StepBlocks {
  protected:
-  // Steps of two seconds, which ended at 0.
-  runs::Run long_run(const std::string& id, int steps) {
+  // Steps of two seconds, so far from each other, which ended at 0.
+  runs::Run long_run(const std::string& id, int steps, double distance = 2) {
     runs::Run run = add(id);
     const runs::Attempt attempt = attempt_of(run);
     for (int i = 0; i < steps; ++i) {
       JournalRecord record = step_record(i, i + 1);
-      record.seconds = 2 * i;
+      record.seconds = distance * i;
       auto& body = std::get<StepRecord>(record.body);
       body.loss = i % 7;
       body.samples = 32 + i % 3;
@@ -345,6 +345,58 @@ TEST_F(RolledUp, TakesLargerBlocksLater) {
   EXPECT_EQ(rows.back().step, 40'000);
   EXPECT_EQ(store_->step_blocks(attempt.row, kAsked), whole);
   EXPECT_THAT(store_->runs_to_roll_up(kept_, 1000 * kDay), IsEmpty());
+}
+
+TEST_F(RolledUp, TakesTenMinutesOfAVeryLongRun) {
+  const runs::Run run = long_run("a", 3300, 200);  // seven days, three steps in ten minutes
+  const auto attempt = store_->attempts(run.number).at(0);
+  const auto whole = store_->step_blocks(attempt.row, kAsked);
+  ASSERT_EQ(whole.size(), 1100U);
+  const std::int64_t cursor = store_->newest_cursor(run.number);
+  roll_up(run, kept_, 29 * kDay);
+  EXPECT_EQ(store_->step_resolution(run.number), 60) << "too early";
+  roll_up(run, kept_, 31 * kDay);
+  EXPECT_EQ(store_->step_resolution(run.number), 600);
+  EXPECT_THAT(store_->runs_to_roll_up(kept_, 1000 * kDay), IsEmpty());
+  EXPECT_EQ(store_->step_blocks(attempt.row, kAsked), whole);
+  for (const StepBlock& block : whole) {
+    EXPECT_THAT(store_->parts_of(attempt.row, block, kAsked), IsEmpty()) << "nothing finer is kept";
+  }
+  const auto rows = store_->steps_after(run.number, 0, 10'000);
+  ASSERT_EQ(rows.size(), 1100U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    double loss = 0;
+    for (std::size_t j = 3 * i; j < 3 * i + 3; ++j) loss += step_of(records_[j]).loss / 3;
+    ASSERT_EQ(rows[i].step, static_cast<std::int64_t>(3 * i + 3));
+    ASSERT_EQ(rows[i].seconds, records_[3 * i + 2].seconds);
+    ASSERT_NEAR(rows[i].loss, loss, 1e-12);
+    ASSERT_EQ(rows[i].step_seconds, 2);
+  }
+  EXPECT_EQ(store_->newest_cursor(run.number), cursor);
+  EXPECT_EQ(store_->steps(run.number, 0, 100).back().step, 3300);
+}
+
+// A controller that takes it up again finds its attempts, and adds to what is kept of it.
+TEST_F(RolledUp, AVeryLongRunGoesOn) {
+  runs::Run run = long_run("a", 3300, 200);
+  roll_up(run, kept_, 31 * kDay);
+  store_->set_wanted(run.number, runs::Wanted::Resume);
+  run = *store_->run("a");
+  run.state = runs::RunState::Running;
+  run.ended_utc.reset();
+  ASSERT_TRUE(store_->take_up(run));
+  const runs::Attempt again = attempt_of(run, 2);
+  store_->append(run, again, {step_record(0, 3301), step_record(1, 3302)});
+  open();
+  const auto attempts = store_->attempts(run.number);
+  ASSERT_EQ(attempts.size(), 2U);
+  EXPECT_EQ(attempts[0].number, 1);
+  EXPECT_EQ(attempts[1].number, 2);
+  const auto rows = store_->steps_after(run.number, 0, 10'000);
+  ASSERT_EQ(rows.size(), 1102U);
+  EXPECT_EQ(rows[1099].step, 3300);
+  EXPECT_EQ(rows[1100].step, 3301);
+  EXPECT_EQ(rows[1101].step, 3302);
 }
 
 TEST_F(RolledUp, LeavesAShortRunAsItIs) {
