@@ -173,7 +173,8 @@ runs::StartPreview SlurmScheduler::preview(const base::Path& run_directory,
                                            const trainer::contract::RunConfig& config,
                                            const std::optional<std::string>& plan_json) const {
   std::optional<topology::plan::Plan> plan;
-  if (plan_json) plan = topology::plan::parse_plan(*plan_json, "plan.json", config.ranks);
+  if (plan_json) plan = topology::plan::parse_plan(*plan_json, "plan.json", std::nullopt);
+  if (plan && plan->ranks != config.ranks) plan.reset();  // as plan_of_run() of a submission does
   batch::SlurmJob launch;
   launch.token = std::string(16, '0');
   launch.run_directory = run_directory;
