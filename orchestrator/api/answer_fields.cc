@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -40,6 +41,15 @@ void AnswerWriter::write(const runs::RecordField& field, const std::optional<int
 }
 void AnswerWriter::write(const runs::RecordField& field, const std::optional<std::int64_t>& value) {
   at(field) = value ? Json(*value) : Json(nullptr);
+}
+void AnswerWriter::write(const runs::RecordField& field, const std::optional<slurm::Gpus>& value) {
+  if (!value) {
+    at(field) = nullptr;
+    return;
+  }
+  Json types = Json::object();
+  for (const auto& [type, count] : value->by_type) types[type] = count;
+  at(field) = {{"count", value->count}, {"types", std::move(types)}};
 }
 
 }  // namespace regatta::orchestrator::api

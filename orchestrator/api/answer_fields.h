@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "orchestrator/runs/fields.h"
 #include "orchestrator/runs/run.h"
+#include "orchestrator/slurm/slurm_text.h"
 
 namespace regatta::orchestrator::api {
 
@@ -43,6 +44,7 @@ class AnswerWriter {
   void write(const runs::RecordField& field, runs::RunState value);
   void write(const runs::RecordField& field, const std::optional<int>& value);
   void write(const runs::RecordField& field, const std::optional<std::int64_t>& value);
+  void write(const runs::RecordField& field, const std::optional<slurm::Gpus>& value);
   [[nodiscard]] nlohmann::ordered_json& at(const runs::RecordField& field);
   template <typename Value>
   void write(const runs::RecordField&, const Value&) {

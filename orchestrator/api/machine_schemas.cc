@@ -1,6 +1,7 @@
 #include "orchestrator/api/machine_schemas.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "orchestrator/api/node_json.h"
 #include "orchestrator/api/schema_forms.h"
@@ -11,25 +12,9 @@ namespace {
 
 void add_nodes(Json* all) {
   Json& json = *all;
-  const Json gpus = object(
-      {{"count", integer()}, {"types", {{"type", "object"}, {"additionalProperties", integer()}}}});
-  const Json node = object({{"name", text()},
-                            {"state", text()},
-                            {"slurm_state", text()},
-                            {"usable", flag()},
-                            {"reason", or_null(text())},
-                            {"action", text()},
-                            {"cpus", or_null(integer())},
-                            {"cpus_allocated", or_null(integer())},
-                            {"memory_bytes", or_null(any_number())},
-                            {"memory_free_bytes", or_null(any_number())},
-                            {"gpus", or_null(gpus)},
-                            {"gpus_allocated", or_null(integer())},
-                            {"features", list_of(text())},
-                            {"partitions", list_of(text())},
-                            {"runs", list_of(text())},
-                            {"suspicion", any_number()},
-                            {"suspicion_why", text()}});
+  Json node = object({});
+  add_record<ShownNode>(&node);
+  node = with(std::move(node), {{"suspicion", any_number()}, {"suspicion_why", text()}});
   json["Node"] = node;
   json["SlimNode"] = object({});
   const Json slim = slim_node(node["properties"]);

@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/slurm/node_condition.h"
 #include "topology/graph/hostlist.h"
@@ -20,18 +21,6 @@ namespace regatta::orchestrator::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json gpus_json(const std::optional<slurm::Gpus>& gpus) {
-  if (!gpus) return nullptr;
-  Json types = Json::object();
-  for (const auto& [type, count] : gpus->by_type) types[type] = count;
-  return {{"count", gpus->count}, {"types", types}};
-}
 
 constexpr std::array kSlimNodeKeys = {
     "name",     "state",          "usable",       "reason",
@@ -112,22 +101,23 @@ std::map<std::string, std::set<std::string>> runs_by_node(const NodesAnswer& ans
   return runs;
 }
 
-Json node_json(const slurm::NodeRow& node) {
-  const slurm::NodeCondition condition = slurm::condition_of(node);
-  return {{"name", node.name},
-          {"state", condition.word},
-          {"slurm_state", slurm::to_string(node.state)},
-          {"usable", slurm::can_work(node.state)},
-          {"reason", or_null(node.reason)},
-          {"action", condition.action},
-          {"cpus", or_null(node.cpus)},
-          {"cpus_allocated", or_null(node.cpus_allocated)},
-          {"memory_bytes", or_null(node.memory_bytes)},
-          {"memory_free_bytes", or_null(node.memory_free_bytes)},
-          {"gpus", gpus_json(node.gpus)},
-          {"gpus_allocated", or_null(node.gpus_allocated)},
-          {"features", node.features},
-          {"partitions", node.partitions}};
+ShownNode shown_node(const slurm::NodeRow& node, const std::set<std::string>& runs) {
+  slurm::NodeCondition condition = slurm::condition_of(node);
+  return {node.name,
+          std::move(condition.word),
+          slurm::to_string(node.state),
+          slurm::can_work(node.state),
+          node.reason.value_or(""),
+          std::move(condition.action),
+          node.cpus,
+          node.cpus_allocated,
+          node.memory_bytes,
+          node.memory_free_bytes,
+          node.gpus,
+          node.gpus_allocated,
+          node.features,
+          node.partitions,
+          {runs.begin(), runs.end()}};
 }
 
 // So that what fades is the same text for some seconds.
@@ -190,9 +180,10 @@ Json nodes_json(const NodesAnswer& answer, const NodeQuery& query) {
   }
   Json list = Json::array();
   for (const slurm::NodeRow* const row : page.rows) {
-    Json node = node_json(*row);
     const auto on_it = runs.find(row->name);
-    node["runs"] = on_it == runs.end() ? Json::array() : Json(on_it->second);
+    Json node;
+    add_fields(shown_node(*row, on_it == runs.end() ? std::set<std::string>() : on_it->second),
+               &node);
     const auto suspect = suspects.find(row->name);
     node["suspicion"] = suspect == suspects.end() ? 0.0 : rounded(suspect->second.score);
     node["suspicion_why"] = suspect == suspects.end() ? "" : suspect->second.why;

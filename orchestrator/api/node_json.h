@@ -2,6 +2,7 @@
 // against them, filtered, a page at a time (docs/api.md).
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -12,10 +13,44 @@
 #include <vector>
 
 #include "orchestrator/api/routes.h"
+#include "orchestrator/runs/fields.h"
 #include "orchestrator/slurm/node_suspicion.h"
 #include "orchestrator/slurm/node_table.h"
+#include "orchestrator/slurm/slurm_text.h"
 
 namespace regatta::orchestrator::api {
+
+// What the scheduler says of a node, and the runs on it, as answers have it; what is held against
+// it is computed beside.
+struct ShownNode {
+  std::string name, state, slurm_state;
+  bool usable = false;
+  std::string reason, action;
+  std::optional<std::int64_t> cpus, cpus_allocated;
+  std::optional<double> memory_bytes, memory_free_bytes;
+  std::optional<slurm::Gpus> gpus;
+  std::optional<std::int64_t> gpus_allocated;
+  std::vector<std::string> features, partitions;
+  std::vector<std::string> runs;  // ids
+};
+template <typename Archive, runs::RecordOf<ShownNode> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::served("name"), r.name);
+  archive(runs::served("state"), r.state);
+  archive(runs::served("slurm_state"), r.slurm_state);
+  archive(runs::served("usable"), r.usable);
+  archive(runs::served("reason").or_null(), r.reason);
+  archive(runs::served("action"), r.action);
+  archive(runs::served("cpus"), r.cpus);
+  archive(runs::served("cpus_allocated"), r.cpus_allocated);
+  archive(runs::served("memory_bytes"), r.memory_bytes);
+  archive(runs::served("memory_free_bytes"), r.memory_free_bytes);
+  archive(runs::served("gpus"), r.gpus);
+  archive(runs::served("gpus_allocated"), r.gpus_allocated);
+  archive(runs::served("features"), r.features);
+  archive(runs::served("partitions"), r.partitions);
+  archive(runs::served("runs"), r.runs);
+}
 
 struct NodesAnswer {
   std::string scheduler;

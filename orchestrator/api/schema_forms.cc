@@ -53,6 +53,38 @@ Json with(Json schema, Properties properties) {
   return schema;
 }
 
+void SchemaWriter::note(const runs::RecordField& field, Json form) {
+  add(&schema_, std::string(field.key), std::move(form));
+}
+void SchemaWriter::write(const runs::RecordField& field, bool) { note(field, flag()); }
+void SchemaWriter::write(const runs::RecordField& field, int) { note(field, integer()); }
+void SchemaWriter::write(const runs::RecordField& field, std::int64_t) { note(field, integer()); }
+void SchemaWriter::write(const runs::RecordField& field, double) {
+  note(field, or_null(field.is_moment ? any_moment() : any_number()));
+}
+void SchemaWriter::write(const runs::RecordField& field, const std::optional<double>&) {
+  note(field, or_null(field.is_moment ? any_moment() : any_number()));
+}
+void SchemaWriter::write(const runs::RecordField& field, const std::optional<int>&) {
+  note(field, or_null(integer()));
+}
+void SchemaWriter::write(const runs::RecordField& field, const std::optional<std::int64_t>&) {
+  note(field, or_null(integer()));
+}
+void SchemaWriter::write(const runs::RecordField& field, const std::optional<slurm::Gpus>&) {
+  const Json types{{"type", "object"}, {"additionalProperties", integer()}};
+  note(field, or_null(object({{"count", integer()}, {"types", types}})));
+}
+void SchemaWriter::write(const runs::RecordField& field, const std::string&) {
+  note(field, field.empty_is_null ? or_null(text()) : text());
+}
+void SchemaWriter::write(const runs::RecordField& field, const std::vector<std::string>&) {
+  note(field, list_of(text()));
+}
+void SchemaWriter::write(const runs::RecordField& field, runs::RunState) {
+  note(field, reference("RunState"));
+}
+
 }  // namespace forms
 
 nlohmann::ordered_json reference(std::string_view schema) {

@@ -22,53 +22,9 @@ namespace regatta::orchestrator::api {
 namespace forms {
 namespace {
 
-// An archive that notes what AnswerWriter writes.
-class SchemaWriter {
- public:
-  explicit SchemaWriter(Json& schema) : schema_(schema) {}
-
-  template <typename Value>
-  void operator()(const runs::RecordField& field, const Value& value) {
-    if (!field.key.empty()) add(&schema_, std::string(field.key), form(field, value));
-  }
-  template <typename Record>
-  void part(const Record&) {}
-
- private:
-  static Json form(const runs::RecordField&, bool) { return flag(); }
-  static Json form(const runs::RecordField&, int) { return integer(); }
-  static Json form(const runs::RecordField&, std::int64_t) { return integer(); }
-  static Json form(const runs::RecordField& field, double) {
-    return or_null(field.is_moment ? any_moment() : any_number());
-  }
-  static Json form(const runs::RecordField& field, const std::optional<double>&) {
-    return or_null(field.is_moment ? any_moment() : any_number());
-  }
-  static Json form(const runs::RecordField&, const std::optional<int>&) {
-    return or_null(integer());
-  }
-  static Json form(const runs::RecordField&, const std::optional<std::int64_t>&) {
-    return or_null(integer());
-  }
-  static Json form(const runs::RecordField& field, const std::string&) {
-    return field.empty_is_null ? or_null(text()) : text();
-  }
-  static Json form(const runs::RecordField&, const std::vector<std::string>&) {
-    return list_of(text());
-  }
-  static Json form(const runs::RecordField&, runs::RunState) { return reference("RunState"); }
-  template <typename Value>
-  static Json form(const runs::RecordField&, const Value&) {
-    return {};
-  }
-
-  Json& schema_;
-};
 template <typename Record>
 Json record(Json schema = object({})) {
-  const Record absent{};
-  SchemaWriter writer(schema);
-  fields(writer, absent);
+  add_record<Record>(&schema);
   return schema;
 }
 

@@ -9,9 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/ascii.h"
 #include "orchestrator/api/api.h"
+#include "orchestrator/api/node_json.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -85,6 +88,21 @@ TEST(OpenApi, SaysWhatEachOperationNeeds) {
       }
     }
   }
+}
+
+TEST(OpenApi, OfANodeHasTheKeysOfItsAnswer) {
+  NodesAnswer answer;
+  answer.nodes.rows = {slurm::NodeRow()};
+  NodeQuery slim;
+  slim.full = false;
+  const Json schemas = openapi_document()["components"]["schemas"];
+  const auto keys = [](const Json& object) {
+    std::vector<std::string> names;
+    for (const auto& [key, value] : object.items()) names.push_back(key);
+    return names;
+  };
+  EXPECT_EQ(keys(nodes_json(answer)["nodes"][0]), keys(schemas["Node"]["properties"]));
+  EXPECT_EQ(keys(nodes_json(answer, slim)["nodes"][0]), keys(schemas["SlimNode"]["properties"]));
 }
 
 TEST(OpenApi, NamesEachSchemaThatItUsesAndUsesEachThatItNames) {

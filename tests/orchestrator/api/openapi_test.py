@@ -166,6 +166,8 @@ def a_run_is_submitted_watched_and_kept(api, data):
     assert api("GET", "/version")[1]["scheduler"] == "local"
     assert api("GET", "/health")[1]["status"] == "ok"
     assert len(api("GET", "/nodes")[1]["nodes"]) == 1
+    machine, = api("GET", "/nodes", query="full=true")[1]["nodes"]
+    assert list(machine) == list(api.document.json["components"]["schemas"]["Node"]["properties"]), machine
     assert api("GET", "/runs")[1]["runs"] == []
     file = RUN.format(name="kept", data=data, steps=20)
     key = {"Idempotency-Key": "one", "Content-Type": "application/yaml"}
