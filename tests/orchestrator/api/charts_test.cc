@@ -281,65 +281,66 @@ TEST(AbandonedEvaluations, AreThoseUpToWhichWasTrainedAgain) {
     in_metrics.push_back(row[4]);
   }
   EXPECT_EQ(in_metrics, expected);
+}
 
-  // Of a run of which blocks of this level are all that is kept, three steps each: what lies partly
-  // within a range is drawn wholly, as nothing says how it was within.
-  class RolledUpCharts : public ChartsTest, public testing::WithParamInterface<int> {
-   protected:
-    static double loss_of(std::int64_t step) { return static_cast<double>(step * 37 % 101); }
-    void add_blocks(int level) {
-      run_ = *store_.run(store_.add_run(new_run("blocks", kFirst)));
-      runs::Attempt attempt;
-      attempt.row = store_.add_attempt(run_.number, 1, "x1");
-      attempt.started = true;
-      attempt.first_step_begin = 0;
-      std::vector<JournalRecord> records;
-      for (std::int64_t step = 1; step <= 3300; ++step) {
-        records.push_back(step_record(step, step));
-        records.back().seconds = static_cast<double>((step - 1) * (level / 3));
-        std::get<StepRecord>(records.back().body).loss = loss_of(step);
-      }
-      store_.append(run_, attempt, records);
-      run_.state = runs::RunState::Succeeded;
-      run_.ended_utc = 0;
-      run_.drained = true;
-      store_.update_run(run_);
-      while (store_.roll_up(run_.number, {}, 1000 * 86400.0)) {
-      }
+// Of a run of which blocks of this level are all that is kept, three steps each: what lies partly
+// within a range is drawn wholly, as nothing says how it was within.
+class RolledUpCharts : public ChartsTest, public testing::WithParamInterface<int> {
+ protected:
+  static double loss_of(std::int64_t step) { return static_cast<double>(step * 37 % 101); }
+  void add_blocks(int level) {
+    run_ = *store_.run(store_.add_run(new_run("blocks", kFirst)));
+    runs::Attempt attempt;
+    attempt.row = store_.add_attempt(run_.number, 1, "x1");
+    attempt.started = true;
+    attempt.first_step_begin = 0;
+    std::vector<JournalRecord> records;
+    for (std::int64_t step = 1; step <= 3300; ++step) {
+      records.push_back(step_record(step, step));
+      records.back().seconds = static_cast<double>((step - 1) * (level / 3));
+      std::get<StepRecord>(records.back().body).loss = loss_of(step);
     }
-  };
-  INSTANTIATE_TEST_SUITE_P(Levels, RolledUpCharts, testing::Values(60, 600));
-
-  TEST_P(RolledUpCharts, DrawABlockThatARangeBeginsOrEndsInWholly) {
-    add_blocks(GetParam());
-    ASSERT_EQ(store_.step_resolution(run_.number), GetParam());
-    struct Range {
-      std::int64_t from, to, first, last;
-    };
-    for (const Range& range : std::vector<Range>{{50, 50, 49, 51},
-                                                 {50, 56, 49, 57},
-                                                 {49, 51, 49, 51},
-                                                 {3299, 3300, 3298, 3300},
-                                                 {1, 2, 1, 3}}) {
-      const Json told = ask({{"from", std::to_string(range.from)},
-                             {"to", std::to_string(range.to)},
-                             {"buckets", "2000"}},
-                            "blocks");
-      EXPECT_EQ(told["resolution_seconds"], GetParam());
-      const Json& chart = told["steps"];
-      EXPECT_EQ(chart["rows"], range.last - range.first + 1);
-      std::int64_t step = range.first;
-      for (std::size_t i = 0; i < chart["buckets"].size(); ++i, step += 3) {
-        EXPECT_EQ(chart["buckets"][i]["from_step"], step);
-        EXPECT_EQ(chart["buckets"][i]["to_step"], step + 2);
-        const std::array<double, 3> losses = {loss_of(step), loss_of(step + 1), loss_of(step + 2)};
-        EXPECT_EQ(chart["series"]["loss"][i],
-                  Json({*std::min_element(losses.begin(), losses.end()),
-                        *std::max_element(losses.begin(), losses.end()), losses.back(), 3}));
-      }
-      EXPECT_EQ(step, range.last + 1);
+    store_.append(run_, attempt, records);
+    run_.state = runs::RunState::Succeeded;
+    run_.ended_utc = 0;
+    run_.drained = true;
+    store_.update_run(run_);
+    while (store_.roll_up(run_.number, {}, 1000 * 86400.0)) {
     }
   }
+};
+INSTANTIATE_TEST_SUITE_P(Levels, RolledUpCharts, testing::Values(60, 600));
+
+TEST_P(RolledUpCharts, DrawABlockThatARangeBeginsOrEndsInWholly) {
+  add_blocks(GetParam());
+  ASSERT_EQ(store_.step_resolution(run_.number), GetParam());
+  struct Range {
+    std::int64_t from, to, first, last;
+  };
+  for (const Range& range : std::vector<Range>{{50, 50, 49, 51},
+                                               {50, 56, 49, 57},
+                                               {49, 51, 49, 51},
+                                               {3299, 3300, 3298, 3300},
+                                               {1, 2, 1, 3}}) {
+    const Json told = ask({{"from", std::to_string(range.from)},
+                           {"to", std::to_string(range.to)},
+                           {"buckets", "2000"}},
+                          "blocks");
+    EXPECT_EQ(told["resolution_seconds"], GetParam());
+    const Json& chart = told["steps"];
+    EXPECT_EQ(chart["rows"], range.last - range.first + 1);
+    std::int64_t step = range.first;
+    for (std::size_t i = 0; i < chart["buckets"].size(); ++i, step += 3) {
+      EXPECT_EQ(chart["buckets"][i]["from_step"], step);
+      EXPECT_EQ(chart["buckets"][i]["to_step"], step + 2);
+      const std::array<double, 3> losses = {loss_of(step), loss_of(step + 1), loss_of(step + 2)};
+      EXPECT_EQ(chart["series"]["loss"][i],
+                Json({*std::min_element(losses.begin(), losses.end()),
+                      *std::max_element(losses.begin(), losses.end()), losses.back(), 3}));
+    }
+    EXPECT_EQ(step, range.last + 1);
+  }
+}
 
 }  // namespace
 }  // namespace regatta::orchestrator::api

@@ -351,7 +351,7 @@ TEST(Records, OfARunKeepAChangeThatItsWriterDoesNotKnow) {
   changed.changed_utc = 5;
   changed.summary.steps = 20;
   changed.summary.target = 0.5;
-  store.change_run(changed, {"target", false, std::nullopt, "d"}, "");
+  store.change_run(changed, {"target", false, std::nullopt}, "");
   stale.drained = true;
   stale.summary.step = 10;
   store.update_run(stale);
