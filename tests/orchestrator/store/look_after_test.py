@@ -22,7 +22,7 @@ from served import NO_DEFAULTS, OverSocket, conclude, run_cases  # noqa: E402
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
 FIRST_LOOK = ["--first-look", "0.2"]
 DAY = 86400
-CHECKPOINT = "step-00000007"
+CHECKPOINT = "step-0000000007-aaaa"
 
 
 class Served:
