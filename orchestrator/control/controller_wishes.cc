@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/control/request_key.h"
+#include "orchestrator/plan/run_changes.h"
 #include "orchestrator/plan/run_plan.h"
 #include "orchestrator/runs/run_records.h"
 
@@ -91,7 +92,7 @@ bool Controller::requeue(const std::string& name, const std::string& changes, co
                          const std::optional<std::string>& idempotency_key) {
   check_lease();
   const std::string id = find(name).id;
-  const auto key = key_for(idempotency_key, "requeue " + id + " " + changes);
+  const auto key = key_for(idempotency_key, "requeue " + id + " " + plan::canonical_json(changes));
   const files::NameLocks::Held held = hold(id, key);
   const runs::Run run = find(id);
   if (was_done(key)) return false;
@@ -131,7 +132,7 @@ bool Controller::resume(const std::string& name, const std::string& changes, con
                         const std::optional<std::string>& idempotency_key) {
   check_lease();
   const std::string id = find(name).id;
-  const auto key = key_for(idempotency_key, "resume " + id + " " + changes);
+  const auto key = key_for(idempotency_key, "resume " + id + " " + plan::canonical_json(changes));
   const files::NameLocks::Held held = hold(id, key);
   const runs::Run run = find(id);
   if (was_done(key)) return false;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "orchestrator/api/api.h"
-#include "tests/orchestrator/support.h"
+#include "tests/orchestrator/control/controller_fixture.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -14,9 +14,9 @@ namespace {
 using AccuracyJson = nlohmann::ordered_json;
 
 // A run whose accuracy grows by 0.025 every 50 s, to 0.475 of its target of 0.5 after 950 s.
-class EarlierPredictionsTest : public testing::Test {
+class EarlierPredictionsTest : public ControllerFixture {
  protected:
-  EarlierPredictionsTest() {
+  EarlierPredictionsTest() : ControllerFixture(1) {
     run_ = asked("POST", "/api/v1/runs", tests::run_file());
     tick();
     auto directory = trainer::contract::RunDirectory::open(base::posix_file_system(),
@@ -27,12 +27,7 @@ class EarlierPredictionsTest : public testing::Test {
     for (int i = 1; i <= 19; ++i) journal_->evaluation(50 * i, i + 1, 0.025 * i);
     tick();
   }
-  void tick() {
-    for (int i = 0; i < 5; ++i) {
-      clock_.now += 1;
-      controller_.tick();
-    }
-  }
+  void tick() { ticks(5); }
   AccuracyJson asked(const std::string& method, const std::string& path,
                      const std::string& body = "") {
     Request request;
@@ -46,18 +41,8 @@ class EarlierPredictionsTest : public testing::Test {
   AccuracyJson account() {
     return asked("GET", "/api/v1/runs/" + run_["id"].get<std::string>() + "/time_to_accuracy");
   }
-  [[nodiscard]] control::ControllerOptions options() const {
-    control::ControllerOptions settings;
-    settings.runs_directory = folder_.path() / "runs";
-    return settings;
-  }
 
-  tests::TemporaryDirectory folder_;
-  tests::SimulatedClock clock_;
-  tests::ScriptedScheduler scheduler_;
-  store::Store store_{folder_.path() / "state"};
-  control::Controller controller_{base::posix_file_system(), clock_, store_, scheduler_, options()};
-  Api api_{controller_, base::posix_file_system(), clock_, {}};
+  Api api_{*controller_, base::posix_file_system(), clock_, {}};
   AccuracyJson run_;
   std::optional<tests::JournalAuthor> journal_;
 };

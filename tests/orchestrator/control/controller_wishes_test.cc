@@ -146,6 +146,9 @@ TEST_F(WishesTest, ARequeuedRunMayAskForSomethingElse) {
   ASSERT_EQ(scheduler_.launches.size(), 2U);
   EXPECT_THAT(directory(id).run_json(), HasSubstr("other"));
   EXPECT_THROW(controller_->requeue(id, R"({"steps": 5})"), base::Error);
+  EXPECT_TRUE(controller_->requeue(id, R"({"slurm": {"partition": "third"}})", "", "key"));
+  EXPECT_FALSE(controller_->requeue(id, R"({"slurm":{"partition":"third"}})", "", "key"))
+      << "the same, with other blanks";
 }
 
 TEST_F(WishesTest, WhatIsNotUnderWayIsNotRequeued) {
