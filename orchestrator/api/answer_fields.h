@@ -1,10 +1,13 @@
 // Records as the API answers them: what their lists of fields (runs/fields.h) serve.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -21,14 +24,32 @@ namespace regatta::orchestrator::api {
 [[nodiscard]] nlohmann::ordered_json moment(const std::optional<double>& utc);
 [[nodiscard]] nlohmann::ordered_json text_or_null(const std::string& text);
 
+// Keys of an answer, for one that has no others.
+class ChosenKeys {
+ public:
+  ChosenKeys(std::initializer_list<std::string_view> keys) : in_order_(keys), sorted_(keys) {
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+  [[nodiscard]] bool have(std::string_view key) const {
+    return std::binary_search(sorted_.begin(), sorted_.end(), key);
+  }
+  [[nodiscard]] const std::vector<std::string_view>& in_order() const { return in_order_; }
+
+ private:
+  std::vector<std::string_view> in_order_, sorted_;
+};
+
 // An archive that writes an answer. Parts of the record are for whoever shows them.
 class AnswerWriter {
  public:
-  explicit AnswerWriter(nlohmann::ordered_json& json) : json_(json) {}
+  // chosen: only these keys; null: all.
+  explicit AnswerWriter(nlohmann::ordered_json& json, const ChosenKeys* chosen = nullptr)
+      : json_(json), chosen_(chosen) {}
 
   template <typename Value>
   void operator()(const runs::RecordField& field, const Value& value) {
-    if (!field.key.empty()) write(field, value);
+    if (field.key.empty() || (chosen_ != nullptr && !chosen_->have(field.key))) return;
+    write(field, value);
   }
   template <typename Record>
   void part(const Record&) {}
@@ -52,10 +73,12 @@ class AnswerWriter {
   }
 
   nlohmann::ordered_json& json_;
+  const ChosenKeys* chosen_;
 };
 template <typename Record>
-void add_fields(const Record& record, nlohmann::ordered_json* json) {
-  AnswerWriter writer(*json);
+void add_fields(const Record& record, nlohmann::ordered_json* json,
+                const ChosenKeys* chosen = nullptr) {
+  AnswerWriter writer(*json, chosen);
   fields(writer, record);
 }
 

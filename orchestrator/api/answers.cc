@@ -24,6 +24,14 @@ Response problem(int status, std::string_view code, const std::string& message, 
   return response;
 }
 
+Response text_response(int status, std::string json) {
+  Response response;
+  response.status = status;
+  response.body = std::move(json);
+  response.headers["Cache-Control"] = "no-store";
+  return response;
+}
+
 }  // namespace
 
 std::string_view status_title(int status) {
@@ -55,11 +63,21 @@ std::string_view status_title(int status) {
 }
 
 Response json_response(int status, const Json& json) {
-  Response response;
-  response.status = status;
-  response.body = base::json_text(json) + "\n";
-  response.headers["Cache-Control"] = "no-store";
-  return response;
+  return text_response(status, base::json_text(json) + "\n");
+}
+
+Response list_response(const std::string& name, std::size_t count,
+                       const std::function<Json(std::size_t)>& row, const Json& rest) {
+  std::string body = "{" + base::json_text(Json(name)) + ":[";
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i > 0) body += ',';
+    body += base::json_text(row(i));
+  }
+  body += ']';
+  for (const auto& [key, value] : rest.items()) {
+    body += ',' + base::json_text(Json(key)) + ':' + base::json_text(value);
+  }
+  return text_response(200, body + "}\n");
 }
 
 Response error_response(int status, std::string_view code, const std::string& message) {

@@ -1,6 +1,8 @@
 // Answers of the API, as they leave every route.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -11,6 +13,11 @@
 namespace regatta::orchestrator::api {
 
 [[nodiscard]] Response json_response(int status, const nlohmann::ordered_json& json);
+// 200 with {name: [each of the rows], …rest}, made row by row: a long list is never in memory as
+// JSON, which takes several times as long. row: of the index.
+[[nodiscard]] Response list_response(const std::string& name, std::size_t count,
+                                     const std::function<nlohmann::ordered_json(std::size_t)>& row,
+                                     const nlohmann::ordered_json& rest);
 
 // Problem details (RFC 9457): {"type": "about:blank", "title", "status", "detail", "code"}, and
 // "request_id" once it is sent (exchange.h). code: for programs; detail: one line for people.

@@ -21,6 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kWarningsShown = 20;
 constexpr std::size_t kMostBuckets = 512;
+constexpr std::size_t kMostKeys = 80;  // of a row; more only cost time
 
 // The newest attempt, and the end of the launch that made it.
 Json attempt_json(const store::RunRow& row) {
@@ -130,6 +131,23 @@ std::optional<double> predicted_seconds(const runs::Run& run, double now_utc) {
   return std::max(0.0, *summary.crossing - summary.axis_seconds - since);
 }
 
+// As it is shown, where it is not as it is: the controller is just taking up what was to be
+// resumed.
+const runs::Run& shown(const runs::Run& run, std::optional<runs::Run>* other) {
+  if (run.wanted != runs::Wanted::Resume) return run;
+  *other = run;
+  (*other)->state = runs::RunState::Queued;
+  (*other)->error.clear();
+  (*other)->ended_utc.reset();
+  return **other;
+}
+
+void add_judgement(const runs::Run& run, double now_utc, Json* json) {
+  (*json)["target_reached"] = run.summary.time_to_accuracy_seconds.has_value();
+  (*json)["since_submission_seconds"] = number(since_submission(run, now_utc));
+  (*json)["predicted_seconds_to_target"] = number(predicted_seconds(run, now_utc));
+}
+
 }  // namespace
 
 RunParts read_parts(store::StoreReads& store, runs::RunNumber run) {
@@ -170,29 +188,72 @@ std::string state_text(const runs::Run& run, int attempts) {
 }
 
 Json row_json(const store::RunRow& row, double now_utc) {
-  runs::Run run = row.run;
-  if (run.wanted == runs::Wanted::Resume) {  // the controller is just taking it up
-    run.state = runs::RunState::Queued;
-    run.error.clear();
-    run.ended_utc.reset();
-  }
-  const runs::RunSummary& summary = run.summary;
-  Json json;
+  std::optional<runs::Run> other;
+  const runs::Run& run = shown(row.run, &other);
+  Json json = Json::object();
+  json.get_ref<Json::object_t&>().reserve(kMostKeys);
   add_fields(run, &json);
   json["state_text"] = state_text(run, row.attempts);
   json["attempts"] = row.attempts;
   json["attempt"] = attempt_json(row);
-  add_fields(summary, &json);
-  json["target_reached"] = summary.time_to_accuracy_seconds.has_value();
-  json["since_submission_seconds"] = number(since_submission(run, now_utc));
-  json["predicted_seconds_to_target"] = number(predicted_seconds(run, now_utc));
+  add_fields(run.summary, &json);
+  add_judgement(run, now_utc, &json);
   add_ranks(json, row, now_utc);
   json["checkpoint"] = nullptr;
+  const runs::RunSummary& summary = run.summary;
   if (!summary.checkpoint.empty()) {
     json["checkpoint"] = {{"step", summary.checkpoint_step},
                           {"name", summary.checkpoint},
                           {"path", run.directory + "/checkpoints/" + summary.checkpoint}};
   }
+  return json;
+}
+
+const ChosenKeys& slim_keys() {
+  static const ChosenKeys keys{"id",
+                               "name",
+                               "state",
+                               "state_text",
+                               "created_at",
+                               "started_at",
+                               "ended_at",
+                               "scheduler",
+                               "after",
+                               "archived",
+                               "owner",
+                               "tags",
+                               "error",
+                               "attempts",
+                               "step",
+                               "steps",
+                               "metric",
+                               "value",
+                               "target",
+                               "target_times_baseline",
+                               "target_reached",
+                               "time_to_accuracy_seconds",
+                               "training_seconds",
+                               "since_submission_seconds",
+                               "predicted_seconds_to_target",
+                               "samples_per_second",
+                               "loss"};
+  return keys;
+}
+
+Json slim_json(const store::RunRow& row, double now_utc) {
+  static const Json in_order = [] {
+    Json json;
+    for (const std::string_view key : slim_keys().in_order()) json[std::string(key)] = nullptr;
+    return json;
+  }();
+  std::optional<runs::Run> other;
+  const runs::Run& run = shown(row.run, &other);
+  Json json = in_order;
+  add_fields(run, &json, &slim_keys());
+  json["state_text"] = state_text(run, row.attempts);
+  json["attempts"] = row.attempts;
+  add_fields(run.summary, &json, &slim_keys());
+  add_judgement(run, now_utc, &json);
   return json;
 }
 

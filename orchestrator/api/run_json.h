@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/api/answer_fields.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/runs/scheduler.h"
 #include "orchestrator/store/store_reads.h"
@@ -19,8 +20,11 @@ struct RunParts {
 };
 [[nodiscard]] RunParts read_parts(store::StoreReads& store, runs::RunNumber run);
 
-// now_utc: for what counts until now. In a list: all but `warnings` and `config`.
+// now_utc: for what counts until now. In a list that is asked for in full: all but `warnings` and
+// `config`; else what slim_keys() name, in their order, which needs no launch and no attempt.
 [[nodiscard]] nlohmann::ordered_json row_json(const store::RunRow& row, double now_utc);
+[[nodiscard]] const ChosenKeys& slim_keys();
+[[nodiscard]] nlohmann::ordered_json slim_json(const store::RunRow& row, double now_utc);
 [[nodiscard]] nlohmann::ordered_json run_json(const runs::Run& run, const RunParts& parts,
                                               double now_utc);
 // Of a run that is not over: whether Slurm answers. null where nobody has to be asked.

@@ -1,6 +1,5 @@
 #include "orchestrator/api/run_list.h"
 
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cinttypes>
@@ -21,34 +20,6 @@ namespace regatta::orchestrator::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::array kSlimKeys = {"id",
-                                  "name",
-                                  "state",
-                                  "state_text",
-                                  "created_at",
-                                  "started_at",
-                                  "ended_at",
-                                  "scheduler",
-                                  "after",
-                                  "archived",
-                                  "owner",
-                                  "tags",
-                                  "error",
-                                  "attempts",
-                                  "step",
-                                  "steps",
-                                  "metric",
-                                  "value",
-                                  "target",
-                                  "target_times_baseline",
-                                  "target_reached",
-                                  "time_to_accuracy_seconds",
-                                  "training_seconds",
-                                  "since_submission_seconds",
-                                  "predicted_seconds_to_target",
-                                  "samples_per_second",
-                                  "loss"};
 
 template <typename Value>
 Value chosen(const Call& call, const char* name, const std::map<std::string, Value>& values) {
@@ -150,7 +121,9 @@ std::optional<store::ListPlace> parse_cursor(const store::RunFilter& filter,
 
 Json slim_row(const Json& row) {
   Json slim;
-  for (const char* const key : kSlimKeys) slim[key] = row.at(key);
+  for (const std::string_view key : slim_keys().in_order()) {
+    slim[std::string(key)] = row.at(std::string(key));
+  }
   return slim;
 }
 
@@ -171,17 +144,17 @@ Response list_runs(store::StoreReads& store, const Call& call, double now_utc) {
                                              "'; use the `next` of an answer to the same query");
     }
   }
-  const store::RunList list = store.list(filter);
   const bool full = call.flag("full");
-  Json rows = Json::array();
-  for (const store::RunRow& row : list.rows) {
-    Json json = row_json(row, now_utc);
-    rows.push_back(full ? std::move(json) : slim_row(json));
-  }
-  Json answer{{"runs", std::move(rows)},
-              {"next", list.next ? Json(cursor_text(filter, *list.next)) : Json()}};
-  if (list.total) answer["total"] = *list.total;
-  return json_response(200, answer);
+  filter.with_parts = full;
+  const store::RunList list = store.list(filter);
+  Json rest{{"next", list.next ? Json(cursor_text(filter, *list.next)) : Json()}};
+  if (list.total) rest["total"] = *list.total;
+  return list_response(
+      "runs", list.rows.size(),
+      [&](std::size_t i) {
+        return full ? row_json(list.rows[i], now_utc) : slim_json(list.rows[i], now_utc);
+      },
+      rest);
 }
 
 }  // namespace regatta::orchestrator::api

@@ -20,7 +20,7 @@ namespace regatta::orchestrator::api {
 [[nodiscard]] std::optional<store::ListPlace> parse_cursor(const store::RunFilter& filter,
                                                            const std::string& text);
 
-// What a list has of a run; `row`: run_json.h's.
+// Of what row_json() (run_json.h) has of a run, or a schema of it: what a list has.
 [[nodiscard]] nlohmann::ordered_json slim_row(const nlohmann::ordered_json& row);
 
 }  // namespace regatta::orchestrator::api

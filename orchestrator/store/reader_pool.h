@@ -8,6 +8,7 @@
 
 #include "base/file_system.h"
 #include "orchestrator/store/database.h"
+#include "orchestrator/store/run_totals.h"
 
 namespace regatta::orchestrator::store {
 
@@ -37,6 +38,9 @@ class ReaderPool {
   // for itself.
   [[nodiscard]] Lease take();
 
+  // What any of them has counted.
+  [[nodiscard]] RunTotals& totals() { return totals_; }
+
   // Of all connections; while nobody reads.
   [[nodiscard]] std::vector<StatementFigures> figures();
 
@@ -47,6 +51,7 @@ class ReaderPool {
   std::condition_variable returned_;
   std::vector<std::unique_ptr<Database>> connections_;
   std::vector<Database*> free_;
+  RunTotals totals_;
 };
 
 }  // namespace regatta::orchestrator::store

@@ -1,8 +1,11 @@
 // The list of runs: filtered, sorted, a page at a time.
+#include <functional>
 #include <limits>
 #include <map>
 #include <utility>
+#include <variant>
 
+#include "base/wording.h"
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
@@ -29,12 +32,14 @@ std::string key_column(RunSort sort) {
   return "";
 }
 
+using Value = std::variant<std::int64_t, double, std::string>;
+
 // A condition of SQL with the values for its places.
 class Condition {
  public:
   void add(const std::string& text) { text_ += (text_.empty() ? "" : " AND ") + text; }
   // The place for a value: "?3".
-  std::string place(std::variant<std::int64_t, double, std::string> value) {
+  std::string place(Value value) {
     values_.push_back(std::move(value));
     return "?" + std::to_string(values_.size());
   }
@@ -48,21 +53,27 @@ class Condition {
                  values_[i]);
     }
   }
+  // The same text only where condition and values are the same.
+  [[nodiscard]] std::string key() const {
+    std::string key = text_;
+    for (const Value& value : values_) {
+      key += '\0';
+      if (const auto* text = std::get_if<std::string>(&value)) {
+        key += std::to_string(text->size()) + *text;
+      } else if (const auto* number = std::get_if<double>(&value)) {
+        key += base::formatted("%a", *number);
+      } else {
+        key += std::to_string(std::get<std::int64_t>(value));
+      }
+    }
+    return key;
+  }
 
  private:
   std::string text_;
   bool selective_ = false;
-  std::vector<std::variant<std::int64_t, double, std::string>> values_;
+  std::vector<Value> values_;
 };
-
-void add_states(const std::vector<runs::RunState>& states, Condition* condition) {
-  if (states.empty()) return;
-  std::string places;
-  for (const runs::RunState state : states) {
-    places += (places.empty() ? "" : ", ") + condition->place(std::string(runs::name_of(state)));
-  }
-  condition->add(states.size() == 1 ? "state = " + places : "state IN (" + places + ")");
-}
 
 // What LIKE finds the text itself by, wherever it stands.
 std::string pattern_of(const std::string& text) {
@@ -109,38 +120,77 @@ std::string index_of_total(const RunFilter& filter, const Condition& condition) 
   return by_text ? kByText : "";
 }
 
-// Of runs that another table lists: where there are few of them they are looked up, and else the
-// list is walked in its order until the page is full.
+// Where few rows of `from` (a table with its index) fit what `make` says of them, and `number` of
+// these rows are runs: those runs are looked up, whatever the order of the list.
+bool add_if_few(Database& reader, const std::string& number, const std::string& from,
+                const std::function<std::string(Condition*)>& make, Condition* condition) {
+  constexpr std::int64_t kFew = 1000;
+  {
+    Condition fits;
+    fits.add(make(&fits));
+    Statement count = reader.prepare("SELECT count(*) FROM (SELECT 1 FROM " + from + fits.where() +
+                                     " LIMIT " + fits.place(kFew) + ")");
+    fits.bind(count);
+    if (!count.step() || count.integer(0) >= kFew) return false;
+  }
+  condition->add("number IN (SELECT " + number + " FROM " + from + " WHERE " + make(condition) +
+                 ")");
+  condition->set_selective();
+  return true;
+}
+
+// Of runs that another table lists; where these are many, the list is walked in its order until the
+// page is full.
 void add_list(Database& reader, const std::string& table, const std::string& column,
               const std::string& value, Condition* condition) {
-  constexpr std::int64_t kFew = 1000;
-  Statement count = reader.prepare("SELECT count(*) FROM (SELECT 1 FROM " + table + " WHERE " +
-                                   column + " = ?1 LIMIT ?2)");
-  count.bind(value, kFew);
-  const bool few = count.step() && count.integer(0) < kFew;
-  const std::string place = condition->place(value);
-  condition->add(few ? "number IN (SELECT run FROM " + table + " WHERE " + column + " = " + place +
-                           ")"
-                     : "EXISTS (SELECT 1 FROM " + table + " WHERE " + column + " = " + place +
-                           " AND run = number)");
-  if (few) condition->set_selective();
+  const auto fits = [&](Condition* of) { return column + " = " + of->place(value); };
+  if (add_if_few(reader, "run", table, fits, condition)) return;
+  condition->add("EXISTS (SELECT 1 FROM " + table + " WHERE " + fits(condition) +
+                 " AND run = number)");
+}
+
+void add_states(Database& reader, const std::vector<runs::RunState>& states, Condition* condition) {
+  if (states.empty()) return;
+  const auto fits = [&](Condition* of) {
+    std::string places;
+    for (const runs::RunState state : states) {
+      places += (places.empty() ? "" : ", ") + of->place(std::string(runs::name_of(state)));
+    }
+    return states.size() == 1 ? "state = " + places : "state IN (" + places + ")";
+  };
+  if (add_if_few(reader, "number", "runs INDEXED BY runs_by_state", fits, condition)) return;
+  condition->add(fits(condition));
+}
+
+void add_owner_and_name(Database& reader, const RunFilter& filter, Condition* condition) {
+  if (!filter.name_prefix.empty()) {
+    const auto fits = [&](Condition* of) {
+      // No byte of UTF-8 is as large.
+      return "name >= " + of->place(filter.name_prefix) + " AND name < " +
+             of->place(filter.name_prefix + "\xff");
+    };
+    if (!add_if_few(reader, "number", "runs INDEXED BY runs_by_name", fits, condition)) {
+      condition->add(fits(condition));
+    }
+  }
+  if (!filter.owner.empty()) {
+    const auto fits = [&](Condition* of) {
+      return "owner = " + of->place(filter.owner) + " AND owner <> ''";
+    };
+    if (!add_if_few(reader, "number", "runs INDEXED BY runs_by_owner", fits, condition)) {
+      condition->add(fits(condition));
+    }
+  }
 }
 
 Condition condition_of(Database& reader, const RunFilter& filter) {
   Condition condition;
-  add_states(filter.states, &condition);
+  add_states(reader, filter.states, &condition);
   if (filter.archived != Archived::Also) {
     condition.add("archived = " +
                   condition.place(std::int64_t{filter.archived == Archived::Only ? 1 : 0}));
   }
-  if (!filter.name_prefix.empty()) {
-    condition.add("name >= " + condition.place(filter.name_prefix));
-    // No byte of UTF-8 is as large.
-    condition.add("name < " + condition.place(filter.name_prefix + "\xff"));
-  }
-  if (!filter.owner.empty()) {
-    condition.add("owner = " + condition.place(filter.owner) + " AND owner <> ''");
-  }
+  add_owner_and_name(reader, filter, &condition);
   for (const std::string& tag : filter.tags) {
     add_list(reader, "run_tags", "tag", tag, &condition);
   }
@@ -200,16 +250,34 @@ ListPlace place_of(const runs::Run& run, RunSort sort) {
   return {};
 }
 
+// "[3,1,2]"
+std::string numbers_of(const RunList& list) {
+  std::string numbers = "[";
+  for (const RunRow& row : list.rows) {
+    numbers += (numbers.size() > 1 ? "," : "") + std::to_string(runs::row_of(row.run.number));
+  }
+  return numbers + "]";
+}
+
+void count_attempts(Database& reader, RunList* list) {
+  const std::string numbers = numbers_of(*list);
+  Statement ask = reader.prepare(
+      "SELECT page.key, (SELECT count(*) FROM attempts WHERE run = page.value) "
+      "FROM json_each(?1) AS page");
+  ask.bind(numbers);
+  while (ask.step()) {
+    list->rows.at(static_cast<std::size_t>(ask.integer(0))).attempts =
+        static_cast<int>(ask.integer(1));
+  }
+}
+
 // The newest launch and attempts of each row.
 void add_parts(Database& reader, RunList* list) {
-  std::string numbers = "[";
+  const std::string numbers = numbers_of(*list);
   std::map<std::int64_t, std::size_t> places;
   for (std::size_t i = 0; i < list->rows.size(); ++i) {
-    const std::int64_t number = runs::row_of(list->rows[i].run.number);
-    places[number] = i;
-    numbers += (i > 0 ? "," : "") + std::to_string(number);
+    places[runs::row_of(list->rows[i].run.number)] = i;
   }
-  numbers += "]";
   Statement launches = reader.prepare(
       "SELECT " + kLaunchColumns + ", page.value FROM json_each(?1) AS page CROSS JOIN launches " +
       "ON launches.run = page.value AND launches.number = "
@@ -254,10 +322,12 @@ RunList StoreReads::list(const RunFilter& filter) {
   RunList list;
   Condition condition = condition_of(*reader, filter);
   if (filter.with_total) {
-    Statement count = reader->prepare("SELECT count(*) FROM runs" +
-                                      index_of_total(filter, condition) + condition.where());
-    condition.bind(count);
-    if (count.step()) list.total = count.integer(0);
+    list.total = pool_->totals().total(*reader, condition.key(), [&] {
+      Statement count = reader->prepare("SELECT count(*) FROM runs" +
+                                        index_of_total(filter, condition) + condition.where());
+      condition.bind(count);
+      return count.step() ? count.integer(0) : 0;
+    });
   }
   {
     Statement ask = reader->prepare(page_of(filter, &condition));
@@ -267,10 +337,14 @@ RunList StoreReads::list(const RunFilter& filter) {
         list.next = place_of(list.rows.back().run, filter.sort);
         break;
       }
-      list.rows.push_back({read_run(ask), 0, {}, {}, {}});
+      list.rows.emplace_back().run = read_run(ask);
     }
   }
-  add_parts(*reader, &list);
+  if (filter.with_parts) {
+    add_parts(*reader, &list);
+  } else {
+    count_attempts(*reader, &list);
+  }
   return list;
 }
 

@@ -421,6 +421,40 @@ CREATE INDEX runs_by_archived_name ON runs(archived, name, number, state, create
 CREATE INDEX runs_text ON runs(created_utc, number, archived, state, name, id, error, owner);
 )sql";
 
+// How often that changed which lists of runs go by: a total that was counted since is still right.
+constexpr const char* kListGeneration = R"sql(
+CREATE TABLE list_generation (
+  row INTEGER PRIMARY KEY,  -- 1
+  number INTEGER NOT NULL
+);
+INSERT INTO list_generation(row, number) VALUES (1, 0);
+CREATE TRIGGER listed_by_insertion AFTER INSERT ON runs BEGIN
+  UPDATE list_generation SET number = number + 1 WHERE row = 1;
+END;
+CREATE TRIGGER listed_by_removal AFTER DELETE ON runs BEGIN
+  UPDATE list_generation SET number = number + 1 WHERE row = 1;
+END;
+CREATE TRIGGER listed_by_change
+AFTER UPDATE OF id, name, state, created_utc, archived, owner, error ON runs
+WHEN old.state IS NOT new.state OR old.archived IS NOT new.archived
+  OR old.error IS NOT new.error OR old.owner IS NOT new.owner OR old.name IS NOT new.name
+  OR old.created_utc IS NOT new.created_utc OR old.id IS NOT new.id BEGIN
+  UPDATE list_generation SET number = number + 1 WHERE row = 1;
+END;
+CREATE TRIGGER listed_by_tag AFTER INSERT ON run_tags BEGIN
+  UPDATE list_generation SET number = number + 1 WHERE row = 1;
+END;
+CREATE TRIGGER listed_without_tag AFTER DELETE ON run_tags BEGIN
+  UPDATE list_generation SET number = number + 1 WHERE row = 1;
+END;
+CREATE TRIGGER listed_by_node AFTER INSERT ON run_nodes BEGIN
+  UPDATE list_generation SET number = number + 1 WHERE row = 1;
+END;
+CREATE TRIGGER listed_without_node AFTER DELETE ON run_nodes BEGIN
+  UPDATE list_generation SET number = number + 1 WHERE row = 1;
+END;
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion3,        kVersion4,
                                      kVersion5,        kVersion6,
@@ -430,7 +464,8 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kReferenceTable,  kRelativeDirectories,
                                      kStepBlockTables, kNodeStandings,
                                      kWebhookPlaces,   kChangeTable,
-                                     kLearningRate,    kListIndexes};
+                                     kLearningRate,    kListIndexes,
+                                     kListGeneration};
 // Their rows are numbered across all of them.
 constexpr const char* kTablesWithCursor[] = {"steps", "evaluations", "checkpoints", "warnings"};
 constexpr int kStepBlocksVersion = 15;

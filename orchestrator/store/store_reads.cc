@@ -25,6 +25,7 @@ constexpr int kNewestToSuggest = 100;
 
 Snapshot::Snapshot(ReaderPool& pool, const base::Path& runs) : held_(pool.take()) {
   runs_ = runs;
+  pool_ = &pool;
   pinned_ = &*held_;
   pinned_->prepare("BEGIN").run();
 }

@@ -1,6 +1,7 @@
 // What is read of the store: runs, launches, attempts, series.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -133,11 +134,13 @@ struct RunFilter {
   SortOrder order = SortOrder::Descending;
   std::optional<ListPlace> after;  // nothing: from the first one on
   bool with_total = false;
+  bool with_parts = false;  // each row's launch and attempts
 };
 // A run in a list: without its configuration and its warnings.
 struct RunRow {
   runs::Run run;
   int attempts = 0;
+  // Where they were asked for.
   std::optional<runs::Launch> launch;    // the newest
   std::optional<runs::Attempt> attempt;  // the newest
   std::optional<runs::Attempt> begun;    // the newest that has begun
@@ -146,7 +149,7 @@ struct RunRow {
   void take(runs::Attempt each);
 };
 struct RunList {
-  std::vector<RunRow> rows;
+  std::deque<RunRow> rows;  // which are large, and are not moved while the list grows
   std::optional<ListPlace> next;      // nothing: there are no more
   std::optional<std::int64_t> total;  // of all pages, where it was asked for
 };
@@ -157,7 +160,7 @@ struct OpenLaunch {
 
 // Thread-safe as Store and Snapshot say. Errors are base::Error. Every query goes by an index, in
 // its order: what it costs does not depend on how many runs there are. (But for a search of text
-// and a total, which look at all that the rest of the filter leaves.)
+// and a total that is not known yet, which look at all that the rest of the filter leaves.)
 class StoreReads {
  public:
   // Runs.

@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "tests/bench/lists.h"
 #include "tests/bench/load.h"
 #include "tests/bench/served_controller.h"
 #include "tests/orchestrator/store/filled_store.h"
@@ -148,39 +149,6 @@ Json figures(const Latencies& latencies, double per_second, double limit_ms) {
   return json;
 }
 
-// Each filter and each order that the list offers.
-const std::vector<std::string> kLists = {
-    "/runs",
-    "/runs?state=failed",
-    "/runs?state=failed,running,queued",
-    "/runs?state=succeeded",
-    "/runs?name=run07",
-    "/runs?since=2023-11-14T22:20:00Z&until=2023-11-14T23:20:00Z",
-    "/runs?archived=all",
-    "/runs?archived=true",
-    "/runs?sort=name&order=ascending",
-    "/runs?sort=ended",
-    "/runs?sort=ended&state=failed",
-    "/runs?sort=time_to_accuracy&order=ascending",
-    "/runs?order=ascending",
-    "/runs?total=true",
-    "/runs?limit=20&state=cancelled&total=true",
-    "/runs?state=stopped,queued&archived=all&total=true",
-    "/runs?tag=first",
-    "/runs?tag=nightly&total=true",
-    "/runs?tag=first,nightly&sort=name",
-    "/runs?owner=token&total=true",
-    "/runs?owner=uid%201999&sort=ended",
-    "/runs?owner=token&state=stopped",
-    "/runs?node=node99",
-    "/runs?node=node01&sort=time_to_accuracy",
-    "/runs?name=nobody&sort=ended&total=true",
-    "/runs?since=2023-11-14T22:20:00Z&sort=ended",
-    "/runs?full=true",
-    "/runs?limit=1000"};
-// The largest that there is, ten pages in one.
-const std::string kLargestList = "/runs?limit=1000&full=true";
-
 // Runs of the history by their numbers, as filled_store.cc names them.
 std::string old_run(int number) {
   std::array<char, 32> id{};
@@ -281,11 +249,9 @@ class Bench {
 
   void requests(Json* json) {
     (*json)["nothing_but_journals"] = load(1, 0, [](int) { return Call{"GET", "/version"}; });
-    (*json)["list"] = load(200, 50, [](int i) {
-      return Call{"GET", kLists[static_cast<std::size_t>(i) % kLists.size()]};
-    });
+    (*json)["list"] = lists();
     for (const std::string& list : kLists) (*json)["list_alone"][list] = alone(list, 50);
-    (*json)["list_alone"][kLargestList] = alone(kLargestList, 5);
+    for (const std::string& list : kLargestLists) (*json)["list_alone"][list] = alone(list, 5);
     (*json)["text_search"] = load(10, 300, [](int i) {
       return Call{"GET", i % 2 == 0 ? "/runs?text=no-such-text&total=true" : "/runs?text=7f"};
     });
@@ -308,6 +274,21 @@ class Bench {
     (*json)["submit"] = load(20, 50, [&](int i) { return submission(i, journals_->run(0)); });
     (*json)["viewers"] = viewers();
     nodes(json);
+  }
+
+  // While runs are submitted, each of which changes what a total counts.
+  Json lists() {
+    constexpr double kSubmissions = 1;
+    Latencies submissions;
+    const std::jthread submitting([&] {
+      submissions = put_load(serve_->place(), {kSubmissions, sizes_.seconds},
+                             [&](int i) { return submission(i, journals_->run(2)); });
+    });
+    Json json = load(200, 50, [](int i) {
+      return Call{"GET", kLists[static_cast<std::size_t>(i) % kLists.size()]};
+    });
+    json["submissions_per_second_meanwhile"] = kSubmissions;
+    return json;
   }
 
   Json alone(const std::string& list, double per_second) {

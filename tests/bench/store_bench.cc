@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/api/api.h"
+#include "tests/bench/lists.h"
 #include "tests/orchestrator/store/filled_store.h"
 #include "tests/orchestrator/support.h"
 
@@ -109,6 +110,21 @@ void measure(const Stacks& stacks, const std::string& name, int status, const As
   for (std::size_t i = 0; i < stacks.size(); ++i) (*sizes)[i][name] = at(times[i], 0.5);
 }
 
+// Of "/runs?tag=first&total=true".
+Query query_of(const std::string& list) {
+  Query query;
+  for (const std::string& part : base::split(list.substr(list.find('?') + 1), '&')) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string::npos) continue;
+    std::string value = part.substr(equals + 1);
+    if (const std::size_t space = value.find("%20"); space != std::string::npos) {
+      value.replace(space, 3, " ");
+    }
+    query[part.substr(0, equals)] = value;
+  }
+  return query;
+}
+
 Json beside_lists(Stack& stack) {
   const std::string run = stack.run(stack.runs() / 2);
   std::atomic<bool> done = false;
@@ -155,6 +171,8 @@ Json measure_all(const Stacks& stacks) {
     measure(
         stacks, name, 200, [query](Stack& s) { return s.get("runs", query); }, &sizes);
   };
+  for (const std::string& list : bench::kLists) listed(list, query_of(list));
+  for (const std::string& list : bench::kLargestLists) listed(list, query_of(list));
   listed("list_of_three_states_ms", {{"state", "failed,running,queued"}});
   listed("list_by_name_ms", {{"sort", "name"}, {"order", "ascending"}});
   listed("list_by_end_ms", {{"sort", "ended"}});

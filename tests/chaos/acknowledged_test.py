@@ -4,10 +4,10 @@
     tests/chaos/acknowledged_test.py [--kills N] [--clients N] [--seed N]
 
 Clients submit with idempotency keys, repeat what got no answer and what did, cancel, label, change, archive and delete
-runs, and add reference curves; the controller is killed at random moments, most often while it starts or is asked. Then all
-is compared: with the list that the controller gives and with the run directories, again after a backup of half time was
-restored, and with a store that was removed. A second controller on the same store, and one on the same runs directory, is
-refused and told of the first.
+runs, fork one that was really trained, extend the forks, pin its checkpoints, and add reference curves; the controller is
+killed at random moments, most often while it starts or is asked. Then all is compared: with the list that the controller
+gives and with the run directories, again after a backup of half time was restored, and with a store that was removed. A
+second controller on the same store, and one on the same runs directory, is refused and told of the first.
 
 5 kills; 50 where REGATTA_REPETITIONS is 100.
 """
@@ -27,14 +27,24 @@ import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "slurm"))
+sys.path[:0] = [str(HERE.parent / "slurm"), str(HERE.parent)]
 from cluster import work_place  # noqa: E402
 from controller import OVER, REGATTA  # noqa: E402
 from noop import run_file  # noqa: E402
+from served import make_data  # noqa: E402
 
 import surroundings  # noqa: E402
 from serving import Controller, Faults, Gone  # noqa: E402
 
+CHECKPOINTS = 2  # of a parent
+PARENT = """model: {preset: tiny, layers: 1, hidden: 32, heads: 2, feed_forward: 64, max_positions: 64}
+batch: {size: 8}
+threads: 1
+steps: 4
+evaluate: {samples: 16}
+checkpoint: {every: 2, keep_last: 9}
+slurm: {nodes: 1, ranks_per_node: 1, time_limit: 10, environment: {NOOP_ENDS: "0", NOOP_STEPS: "1", NOOP_PAUSE: "0.1"}}
+"""
 BETWEEN_SUBMISSIONS = 0.15  # seconds, of one client, on average
 CALM_SECONDS = 90  # until everything that was asked for is answered and carried out
 
@@ -48,6 +58,7 @@ class Client(threading.Thread):
         self.number, self.controller, self.dice, self.stop = number, controller, random.Random(seed), stop
         self.told, self.cancelled, self.unanswered, self.faults = {}, set(), 0, controller.faults
         self.notes, self.kept, self.archived, self.deleted, self.references = {}, {}, set(), set(), {}
+        self.parent, self.forks, self.extended, self.pins = f"parent-{number}", {}, {}, {}
 
     def until_answered(self, method, path, body=None, headers=None):
         """Status and answer; nobody stops in between, since what was sent may have been done."""
@@ -81,7 +92,7 @@ class Client(threading.Thread):
 
     def change_something(self, number):
         run = self.dice.choice(list(self.told.values()))
-        what = self.dice.choice(["label", "change", "archive", "delete", "reference"])
+        what = self.dice.choice(["label", "change", "archive", "delete", "reference", "fork", "extend", "pin"])
         if what in ("archive", "delete"):  # of those that are over, if any
             run = self.dice.choice([*self.cancelled, next(iter(self.told.values()))])
         if what == "label":
@@ -102,17 +113,47 @@ class Client(threading.Thread):
             if status in (200, 202, 404):
                 self.deleted.add(run)
                 self.told = {key: other for key, other in self.told.items() if other != run}
-                for of_run in (self.notes, self.kept):
+                for of_run in (self.notes, self.kept, self.forks, self.extended):
                     of_run.pop(run, None)
                 self.cancelled.discard(run)
                 self.archived.discard(run)
             elif status != 409:
                 self.faults.add(f"deleting {run}: {status}")
+        elif what in ("fork", "extend", "pin"):
+            self.go_on(what, number)
         else:
             name, accuracy = f"r{self.number}-{number}", (1 + number % 70) / 100
             body = {"name": name, "threshold": 0.72, "evaluations": [[60, 1000, accuracy]]}
             if self.acknowledged("/references", body):
                 self.references[name] = accuracy
+
+    def checkpoints(self):
+        """Of the parent: how each is pinned, by name."""
+        status, answer = self.until_answered("GET", f"/runs/{self.parent}/checkpoints")
+        if status != 200 or len(answer["checkpoints"]) != CHECKPOINTS:
+            self.faults.add(f"the checkpoints of {self.parent}: {status}: {answer}")
+            return {}
+        return {row["name"]: (row["pinned"] or {}).get("reason") for row in answer["checkpoints"]}
+
+    def go_on(self, what, number):
+        key = {"Idempotency-Key": f"{what}-{self.number}-{number}"}
+        if what == "fork":
+            body = {"name": f"f{self.number}", "changes": {"steps": 1000}}
+            status, answer = self.until_answered("POST", f"/runs/{self.parent}/fork", body, key)
+            if status not in (200, 201):
+                return self.faults.add(f"a fork of {self.parent}: {status}: {answer}")
+            self.told[key["Idempotency-Key"]] = answer["id"]
+            self.forks[answer["id"]] = answer["forked_checkpoint"]
+        elif what == "extend" and self.forks:
+            run, steps = self.dice.choice(list(self.forks)[:3]), 10**6 + number
+            if self.acknowledged(f"/runs/{run}/extend", {"steps": steps}, key, but=(409,)):  # 409: not over
+                self.extended[run] = steps
+                self.cancelled.discard(run)  # and goes on
+        elif what == "pin":
+            name, reason = self.dice.choice(list(self.checkpoints()) or ["none"]), f"pin {number}"
+            if self.acknowledged(f"/runs/{self.parent}/checkpoints/{name}/pin", {"reason": reason}):
+                self.pins[name] = reason
+        return None
 
     def run(self):
         for number in range(10**6):
@@ -120,7 +161,7 @@ class Client(threading.Thread):
                 return
             self.submit(f"key-{self.number}-{number}")
             if self.told and self.dice.random() < 0.15:
-                self.submit(self.dice.choice(list(self.told)))
+                self.submit(self.dice.choice([key for key in self.told if key.startswith("key-")] or [f"key-{self.number}-0"]))
             if self.told and self.dice.random() < 0.15:
                 run = self.dice.choice(list(self.told.values()))
                 status, answer = self.until_answered("POST", f"/runs/{run}/cancel")
@@ -152,8 +193,38 @@ def keys_in_directories(directory):
     found = collections.defaultdict(list)
     for path in directory.glob("*/submission.json"):
         if ".tmp-" not in path.parent.name:
-            found[json.loads(path.read_text())["idempotency_key"]].append(path.parent.name)
+            key = json.loads(path.read_text()).get("idempotency_key")
+            if key:  # a run that was started by hand has none
+                found[key].append(path.parent.name)
     return found
+
+
+def train_parents(count, work, runs):
+    """A run for each client, started by hand and trained by the real trainer."""
+    trainer = REGATTA.parent.parent / "trainer" / "regatta-train"
+    path = work / "parent.yaml"
+    path.write_text(f"name: parent\ndata: {{path: {make_data(work, trainer)}, max_length: 48}}\n{PARENT}")
+    subprocess.run([trainer, "run", path, "--directory", work / "parent"], check=True, capture_output=True, timeout=120)
+    runs.mkdir(parents=True)
+    for number in range(count):
+        shutil.copytree(work / "parent", runs / f"parent-{number}", symlinks=True)
+
+
+def compare_forks(controller, clients, runs, faults, when):
+    for client in clients:
+        for run, checkpoint in client.forks.items():
+            if not (controller.data / "runs" / run / "checkpoints" / checkpoint / "manifest.json").exists():
+                faults.add(f"{when}: {run} was forked from {checkpoint}, and has no copy of it")
+            if run in runs and (runs[run]["forked_from"], runs[run]["forked_checkpoint"]) != (client.parent, checkpoint):
+                faults.add(f"{when}: {run} was forked from {client.parent}, and says {runs[run]['forked_from']}")
+        for run, steps in client.extended.items():
+            there = json.loads((controller.data / "runs" / run / "run.json").read_text())["steps"]
+            if there != steps:
+                faults.add(f"{when}: {run} goes on to step {there}, and was extended to {steps}")
+        pinned = client.checkpoints()
+        for name, reason in client.pins.items():
+            if pinned.get(name) != reason:
+                faults.add(f"{when}: {name} of {client.parent} was pinned for {reason!r}, and is {pinned.get(name)!r}")
 
 
 def compare_changes(controller, clients, runs, faults, when):
@@ -191,7 +262,10 @@ def compare(controller, clients, faults, when, is_older=False):
         if counts[run] != 1:
             faults.add(f"{when}: {run} of {key} was acknowledged, and is listed {counts[run]} times")
     deleted = set().union(*(client.deleted for client in clients))
-    if strangers := set(runs) - set(told.values()) - (deleted if is_older else set()):
+    parents = {client.parent for client in clients}
+    if missing := parents - set(runs):
+        faults.add(f"{when}: {sorted(missing)} are not listed")
+    if strangers := set(runs) - set(told.values()) - parents - (deleted if is_older else set()):
         faults.add(f"{when}: nobody was told of {sorted(strangers)[:5]}")
     for key, directories in keys_in_directories(controller.data / "runs").items():
         if directories != [told.get(key)]:
@@ -200,6 +274,7 @@ def compare(controller, clients, faults, when, is_older=False):
         if run in runs and runs[run]["state"] not in OVER:
             faults.add(f"{when}: {run} was cancelled, and is {runs[run]['state']}")
     compare_changes(controller, clients, runs, faults, when)
+    compare_forks(controller, clients, runs, faults, when)
     return len(told)
 
 
@@ -276,6 +351,7 @@ def test(options, work, faults):
     # Of this work directory, so that its processes are told from those of another test beside it.
     trainer = work / "trainer"
     trainer.symlink_to(HERE / "chaos_trainer.py")
+    train_parents(options.clients, work, work / "data" / "runs")
     controller = Controller("serve", work / "data", work, [
         str(REGATTA), "serve", "--trainer", str(trainer), "--scheduler", "local", "--parallel", "2"], os.environ["PATH"], faults)
     try:
@@ -296,6 +372,9 @@ def test(options, work, faults):
               f"{sum(len(client.archived) for client in clients)} archived, "
               f"{sum(len(client.deleted) for client in clients)} deleted, "
               f"{sum(len(client.references) for client in clients)} references, "
+              f"{sum(len(client.forks) for client in clients)} forks, "
+              f"{sum(len(client.extended) for client in clients)} of them extended, "
+              f"{sum(len(client.pins) for client in clients)} pins, "
               f"{sum(client.unanswered for client in clients)} requests repeated, {options.kills} kills", flush=True)
         if count < 2 * options.kills:
             faults.add(f"only {count} runs were acknowledged: that was no load")

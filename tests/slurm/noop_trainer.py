@@ -50,10 +50,11 @@ class Attempt:
         (folder / "logs").mkdir(parents=True)
         self.epoch = take_epoch(directory)
         self.began, self.sequence, self.step = time.monotonic(), 0, self.newest_checkpoint()
+        steps = json.loads((directory / "run.json").read_text())["steps"]
         self.journal = self.open(folder / "journal.jsonl")
         self.writers = self.open(directory / "writers")
         self.write("start", attempt=number, execution=self.execution, epoch=self.epoch, process=os.getpid(),
-                   host=os.uname().nodename, version="no-op", steps=10**6, batch_size=1, ranks=1, ranks_per_node=1,
+                   host=os.uname().nodename, version="no-op", steps=steps, batch_size=1, ranks=1, ranks_per_node=1,
                    device="none", first_step=self.step, metric="mlm_accuracy")
 
     @staticmethod
@@ -62,7 +63,7 @@ class Attempt:
 
     def newest_checkpoint(self):
         names = os.listdir(self.directory / "checkpoints")
-        return max((int(name.removeprefix("step-")) for name in names if name.startswith("step-")), default=0)
+        return max((int(name.split("-")[1]) for name in names if name.startswith("step-")), default=0)
 
     def write(self, kind, **fields):
         if max(numbers(self.directory / "epoch")) > self.epoch:

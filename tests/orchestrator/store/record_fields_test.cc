@@ -184,6 +184,7 @@ TEST_P(Kinds, OfARunHaveEveryMember) {
   expected.config.clear();
   store::RunFilter filter;
   filter.archived = store::Archived::Also;
+  filter.with_parts = true;
   const store::RunList list = store.list(filter);
   ASSERT_EQ(list.rows.size(), 1U);
   EXPECT_EQ(list.rows[0].run, expected) << "without its configuration";

@@ -87,7 +87,13 @@ TEST(Store, ListsTheNewestLaunchAndAttempts) {
     if (attempt.started) store.append(run, attempt, {});
   }
   store.add_attempt(run.number, 3, "00000000000000ff");
-  const store::RunList list = store.list({});
+  for (const auto& row : store.list({}).rows) {
+    EXPECT_EQ(row.attempts, row.run.id == "a" ? 4 : 0);
+    EXPECT_FALSE(row.launch || row.attempt || row.begun) << "they were not asked for";
+  }
+  store::RunFilter with_parts;
+  with_parts.with_parts = true;
+  const store::RunList list = store.list(with_parts);
   ASSERT_EQ(list.rows.size(), 2U);
   const auto& row = list.rows[list.rows[0].run.id == "a" ? 0 : 1];
   EXPECT_EQ(row.attempts, 4);
