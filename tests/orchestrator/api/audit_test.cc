@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "orchestrator/api/api.h"
+#include "tests/checkpoint/samples.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 
 namespace regatta::orchestrator::api {
@@ -71,6 +72,56 @@ TEST_F(AuditTest, EachChangeLeavesItsEventWithItsAsker) {
   EXPECT_THAT(told_of("uid 1007"), IsEmpty()) << "it only asked what would be done";
   EXPECT_THAT(told_of("uid 1010"), IsEmpty()) << "nothing was done";
   EXPECT_THAT(told_of("uid 999"), IsEmpty()) << "who reads leaves none";
+}
+
+// What is done to checkpoints, and with them.
+TEST_F(AuditTest, SoDoesEachChangeOfACheckpointAndOfWhatGoesOnFromOne) {
+  const std::string id = submit();
+  controller_->cancel(id);
+  ticks();
+  checkpoint::CheckpointStore saved(base::posix_file_system(), directory(id).checkpoints_path());
+  std::vector<std::string> names;
+  for (const std::int64_t step : {10, 20, 30, 40, 50}) {
+    const tests::SampleCheckpoint sample(step, "00c0ffee00c0ffee");
+    names.push_back(saved.write(sample.contents, tests::always).name);
+  }
+  const std::string run = "runs/" + id;
+  const std::string first = run + "/checkpoints/" + names.front();
+  EXPECT_EQ(ask(1001, "POST", first + "/pin", R"({"reason": "paper"})").status, 200);
+  EXPECT_EQ(ask(1002, "POST", first + "/unpin").status, 200);
+  EXPECT_EQ(ask(1003, "POST", first + "/verify").status, 200);
+  EXPECT_EQ(ask(1004, "POST", run + "/checkpoints/gc", "", {{"dry_run", "true"}}).status, 200);
+  EXPECT_EQ(ask(1005, "POST", run + "/checkpoints/gc").status, 200);
+  const Response forked = ask(1006, "POST", run + "/fork", R"({"name": "other"})");
+  EXPECT_EQ(forked.status, 201) << forked.body;
+  EXPECT_EQ(ask(1007, "POST", run + "/fork", R"({"checkpoint": "none"})").status, 404);
+  EXPECT_EQ(ask(1008, "POST", run + "/extend", R"({"steps": 900})").status, 202);
+  const std::map<std::string, std::vector<std::string>> expected = {
+      {"uid 1001", {"checkpoint.pinned"}},
+      {"uid 1002", {"checkpoint.unpinned"}},
+      {"uid 1003", {}},
+      {"uid 1004", {}},
+      {"uid 1005", {"checkpoint.collected"}},
+      {"uid 1006", {"run.submitted"}},
+      {"uid 1007", {}},
+      {"uid 1008", {"run.changed", "run.extend_asked"}}};
+  for (const auto& [asker, kinds] : expected) {
+    EXPECT_THAT(told_of(asker), testing::UnorderedElementsAreArray(kinds)) << asker;
+  }
+}
+
+TEST_F(AuditTest, SoDoesEachChangeOfAReference) {
+  const char* const curve = R"({"name": "mine", "threshold": 0.72, "evaluations": [[60, 1, 0.7]]})";
+  EXPECT_EQ(ask(1001, "POST", "references", curve).status, 201);
+  EXPECT_EQ(ask(1005, "POST", "references", curve).status, 200) << "it says so already";
+  const char* const other = R"({"name": "mine", "threshold": 0.72, "evaluations": [[60, 1, 0.5]]})";
+  EXPECT_EQ(ask(1002, "POST", "references", other).status, 409) << "it is another one";
+  EXPECT_EQ(ask(1003, "DELETE", "references/mine").status, 200);
+  EXPECT_EQ(ask(1004, "DELETE", "references/mine").status, 404);
+  EXPECT_THAT(told_of("uid 1001"), ElementsAre("reference.added"));
+  EXPECT_THAT(told_of("uid 1003"), ElementsAre("reference.removed"));
+  for (const char* const asker : {"uid 1002", "uid 1004", "uid 1005"})
+    EXPECT_THAT(told_of(asker), IsEmpty());
 }
 
 TEST_F(AuditTest, OverTcpTheTokenAsked) {

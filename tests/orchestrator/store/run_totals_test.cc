@@ -57,6 +57,7 @@ class RunTotalsTest : public testing::Test {
     add("node", [](RunFilter* f) { f->node = "n2"; });
     add("text", [](RunFilter* f) { f->text = "no memory"; });
     add("since", [](RunFilter* f) { f->since_utc = 3; });
+    add("since earlier", [](RunFilter* f) { f->since_utc = 2; });
     add("until", [](RunFilter* f) { f->until_utc = 3; });
     return filters;
   }
