@@ -207,7 +207,8 @@ def variant_build(stage):
 def variant(totals, stage, limit, environment):
     """Builds it and runs its unit tests."""
     if single(totals, f"{stage}-build", ["sh", "-c", variant_build(stage)], limit):
-        ctest(totals, stage, ROOT / "build" / stage, limit, ["-L", "^unit$", "-R", f"^({'|'.join(VARIANTS[stage])})[.]"], environment)
+        ctest(totals, stage, ROOT / "build" / stage, limit, ["-L", "^unit$", "-R", f"^({'|'.join(VARIANTS[stage])})[.]",
+                                                             "-E", f"[.]({'|'.join(FIGURES)})"], environment)
 
 
 FUZZ_BUILD = "cmake --preset fuzz && cmake --build --preset fuzz"  # in build/asan
@@ -268,6 +269,9 @@ PARSING = ["base_test", "base_process_test", "plan_test", "contract_test", "chec
 THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "orchestrator_test", "orchestrator_store_test",
             "base_socket_test", "ranks_test", "thread_ranks_test", "checkpoint_writer_test", "orchestrator_ckpt_test",
             "tuner_agreement_test"]
+# Cases that compute figures for minutes with code that shorter ones run, too, or read the sources.
+FIGURES = ["JudgedPlans[.]", "MlperfStudy[.]", "SamplerRecipeOfWikipedia[.]", "GeneralFunctions[.]", "Tune[.]HoldsForAny",
+           "Planner[.]PlansEveryExample", "PlanCommand[.]ReckonsAStep", "NoiseScale[.]IntervalsHold"]
 VARIANTS = {"asan": PARSING + NUMERIC, "tsan": sorted({*THREADED, *NUMERIC})}
 # name, budget in seconds, part of the default run, what it does
 STAGES = [

@@ -1,7 +1,9 @@
 #include "orchestrator/api/openapi.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "base/ascii.h"
 #include "base/error.h"
@@ -49,12 +51,61 @@ Json schema_of(const Parameter& parameter) {
   return schema;
 }
 
+// Of texts, which say nothing of their form; {id} is the run of the examples. Empty: there is none.
+std::string text_example(std::string_view name) {
+  static const std::map<std::string_view, std::string_view> examples = {
+      {"name", "bert"},
+      {"text", "memory"},
+      {"tag", "nightly,large"},
+      {"tags", "nightly,large"},
+      {"owner", "uid 1000"},
+      {"by", "uid 1000"},
+      {"node", "node01"},
+      {"nodes", "node[01-04]"},
+      {"partition", "gpu"},
+      {"kind", "run.failed,checkpoint"},
+      {"run", "{id}"},
+      {"runs", "{id}"},
+      {"after", "{id}"},
+      {"before", "cd41d9600000000000-2a"},
+      {"from", "0"},
+      {"to", "1000"},
+      {"thresholds", "0.5,0.72"},
+      {"file", "launch-1.log"},
+      {"grep", "loss [0-9.]+"}};
+  const auto found = examples.find(name);
+  return found == examples.end() ? "" : std::string(found->second);
+}
+
+Json example_of(const Parameter& parameter) {
+  const std::vector<std::string> choices = base::split(std::string(parameter.choices), ' ');
+  switch (parameter.kind) {
+    case Parameter::Kind::Integer:
+      return base::parse_integer(std::string(parameter.absent)).value_or(parameter.low + 1);
+    case Parameter::Kind::Flag:
+      return true;
+    case Parameter::Kind::Words:
+      return {choices.front(), choices.back()};
+    case Parameter::Kind::Word:
+      return choices.back();
+    case Parameter::Kind::Moment:
+      return "2026-11-27T10:30:00Z";
+    case Parameter::Kind::Text:
+      break;
+  }
+  const std::string text =
+      parameter.example.empty() ? text_example(parameter.name) : std::string(parameter.example);
+  base::check(!text.empty(), "a parameter of any text has an example");
+  return text;
+}
+
 Json query_parameter(const Parameter& parameter) {
   Json json{{"name", std::string(parameter.name)},
             {"in", "query"},
             {"required", false},
             {"description", std::string(parameter.what)},
-            {"schema", schema_of(parameter)}};
+            {"schema", schema_of(parameter)},
+            {"example", example_of(parameter)}};
   if (parameter.scope != Scope::Read) json["x-scope"] = std::string(name_of(parameter.scope));
   if (parameter.kind == Parameter::Kind::Words) {  // "a,b"
     json["style"] = "form";

@@ -35,6 +35,7 @@ struct Parameter {
   std::string_view choices = {};   // of words, separated by spaces
   std::int64_t low = 0, high = 0;  // of an integer
   Scope scope = Scope::Read;       // of a request that has it; of a flag, that has it set
+  std::string_view example = {};   // of a text whose name has another form elsewhere (openapi.cc)
 };
 using Parameters = std::span<const Parameter>;
 

@@ -40,15 +40,20 @@ checkpoint::Entry choose(base::FileSystem& files, const base::Path& run_director
   const std::string see = "; `" + base::shown_command("regatta ckpt ls", run) + "` lists them";
   if (found.empty()) {
     throw base::Error(base::Code::NotFound,
-                      "run " + run + " has no checkpoint " + base::printable(asked) + see);
+                      "run " + run + " has no checkpoint " + base::printable(asked) + see,
+                      "checkpoint");
   }
   if (found.size() > 1) {
-    throw base::Error(base::Code::User, "run " + run + " has several checkpoints of step " + asked +
-                                            "; name one" + see);
+    throw base::Error(
+        base::Code::User,
+        "run " + run + " has several checkpoints of step " + asked + "; name one" + see,
+        "checkpoint");
   }
   if (found.front().status != checkpoint::Status::Valid) {
-    throw base::Error(base::Code::User, "checkpoint " + found.front().name +
-                                            " is not whole: " + found.front().reason + see);
+    throw base::Error(
+        base::Code::User,
+        "checkpoint " + found.front().name + " is not whole: " + found.front().reason + see,
+        "checkpoint");
   }
   return found.front();
 }
@@ -98,10 +103,11 @@ Controller::Accepted Controller::fork(const std::string& name, const ForkRequest
             [origin, files = &files_, directory = parent.directory, id = parent.id,
              asked = request.checkpoint] { *origin = choose(*files, directory, id, asked); });
   if (file.config.steps <= origin->step) {
-    throw base::Error(base::Code::User, "the fork would end at step " +
-                                            std::to_string(file.config.steps) +
-                                            ", and its checkpoint is of step " +
-                                            std::to_string(origin->step) + "; give it more steps");
+    throw base::Error(base::Code::User,
+                      "the fork would end at step " + std::to_string(file.config.steps) +
+                          ", and its checkpoint is of step " + std::to_string(origin->step) +
+                          "; give it more steps",
+                      "changes.steps");
   }
   store::NewRun run;
   store::take_config(file.config, &run);

@@ -21,6 +21,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import urllib.parse
 
 try:
     import jsonschema
@@ -494,6 +495,10 @@ def a_run_is_cancelled_and_resumed(api, data):
     assert api("POST", "/runs/{id}/resume", id=long)[0] == 202
     api.wait(long, ("running",))
     assert api("POST", "/runs/{id}/resume", id=long)[0] == 200
+    deadline = time.monotonic() + 60
+    while api("GET", "/runs/{id}", id=long)[1]["step"] == 0:  # of step 0 there is no checkpoint
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     before = api("GET", "/runs/{id}", id=long)[1]["attempts"]
     key = {"Idempotency-Key": "elsewhere"}
     assert api("POST", "/runs/{id}/requeue", headers=key, id=long)[0] == 202
@@ -758,9 +763,33 @@ def the_examples_in_it_are_taken(api, data):
             assert str(status) in operation["responses"], (method, template, status, answer)
             if template in ("/runs", "/runs/{id}/extend", "/runs/{id}/fork"):
                 api("POST", "/runs/{id}/cancel", id=answer["id"])
-    assert sent >= 4, sent
+    assert sent >= 9, sent
+    each_example_of_a_parameter_is_taken(api, names)
     api("POST", "/runs/{id}/cancel", id=names["id"])
     api.wait(names["id"], OVER)
+
+
+def each_example_of_a_parameter_is_taken(api, names):
+    """Each alone, where asking changes nothing; what is not there (a file, a rank) is 404."""
+    taken = 0
+    for template, methods in api.document.json["paths"].items():
+        for method, operation in methods.items():
+            for parameter in operation["parameters"] if template not in ("/tickets", "/session") else []:
+                if parameter["in"] != "query":
+                    continue
+                example = parameter["example"]
+                api.document.check(parameter["schema"], example, f"the example of {parameter['name']} of {template}")
+                if method != "get" or template.endswith("/stream"):
+                    continue
+                text = ",".join(example) if isinstance(example, list) else json.dumps(example).strip('"')
+                query = f"{parameter['name']}={urllib.parse.quote(text.replace('{id}', names['id']))}"
+                needed = {"/metrics": f"&runs={names['id']}", "/runs/{id}/logs/search": "&grep=x"}.get(template, "")
+                query += needed if needed[1:].split("=")[0] != parameter["name"] else ""
+                way = "unix" if parameter.get("x-scope") == "owner" else "tcp"
+                status, answer = api("GET", template, query=query, way=way, **names, file="config.json")
+                assert status in (200, 404), (template, query, status, answer)
+                taken += status == 200
+    assert taken >= 45, taken
 
 
 def each_parameter_is_checked(api, _):

@@ -30,8 +30,9 @@ class ForkTest : public ControllerFixture {
                    const std::optional<std::string>& key = {}) {
     return controller_->fork(parent_, request, key, "uid 7").run.id;
   }
-  void expect_refused(base::Code code, const std::string& why,
-                      const control::ForkRequest& request) {
+  // key: of the body that is at fault.
+  void expect_refused(base::Code code, const std::string& why, const control::ForkRequest& request,
+                      const std::string& key = "checkpoint") {
     const std::size_t runs = store_->ids().size();
     try {
       (void)fork(request);
@@ -39,6 +40,7 @@ class ForkTest : public ControllerFixture {
     } catch (const base::Error& error) {
       EXPECT_EQ(error.code(), code) << error.what();
       EXPECT_THAT(error.what(), HasSubstr(why));
+      EXPECT_EQ(error.key(), key) << error.what();
     }
     EXPECT_EQ(store_->ids().size(), runs);
     std::size_t directories = 0;
@@ -139,10 +141,10 @@ TEST_F(ForkTest, IsRefusedInOneLineAndLeavesNothing) {
   const std::string name = save(20);
   expect_refused(Code::NotFound, "has no checkpoint 30", {"30", "", ""});
   expect_refused(Code::User, "would end at step 20, and its checkpoint is of step 20",
-                 {"latest", "", R"({"steps": 20})"});
+                 {"latest", "", R"({"steps": 20})"}, "changes.steps");
   expect_refused(Code::User, "model.layers cannot change",
-                 {"latest", "", R"({"model": {"layers": 3}})"});
-  expect_refused(Code::User, "name", {"latest", "a/b", ""});
+                 {"latest", "", R"({"model": {"layers": 3}})"}, "changes.model.layers");
+  expect_refused(Code::User, "name", {"latest", "a/b", ""}, "name");
   save(20, "00000000000000aa");
   expect_refused(Code::User, "several checkpoints of step 20", {"20", "", ""});
   // A byte of it is another.
@@ -150,7 +152,7 @@ TEST_F(ForkTest, IsRefusedInOneLineAndLeavesNothing) {
   std::string bytes = tests::file_text(file);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   tests::write_file(file, bytes);
-  expect_refused(Code::User, "is damaged", {name, "", ""});
+  expect_refused(Code::User, "is damaged", {name, "", ""}, "");
 }
 
 }  // namespace
