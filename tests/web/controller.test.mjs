@@ -352,6 +352,24 @@ controllerTest("a link is used once, and a restarted controller asks for another
   await visitor.leave(/status of 401|ERR_/);
 });
 
+controllerTest("what happened to a run is told, with who asked for it", async () => {
+  const visitor = await Visitor.arrive(browser, linkTo(`/runs/${kRun}`));
+  const section = visitor.page.getByRole("region", { name: "What happened" });
+  const rows = section.locator("tbody tr");
+  await section.getByRole("table").waitFor();
+  for (let i = 0; i < 10; i += 1) regatta("label", kRun, "--note", `note ${i} of <b>ten</b>`);
+  await visitor.sees("note 9 of <b>ten</b>");
+  const first = (await rows.first().innerText()).replace(/\s+/g, " ");
+  assert.match(first, /Tags or note changed note 9 of <b>ten<\/b> – uid \d+$/);
+  await section.getByRole("button", { name: "Older events" }).click();
+  await visitor.sees("Found in the runs directory");
+  const notes = (await rows.allInnerTexts()).filter((row) => row.includes("of <b>ten</b>"));
+  assert.equal(notes.length, 10);
+  assert.equal(new Set(notes).size, 10);
+  await visitor.keepPicture("controller-events");
+  await visitor.leave();
+});
+
 controllerTest("an unknown run is said to be unknown", async () => {
   const visitor = await Visitor.arrive(browser, linkTo("/runs/nobody-000000"));
   await visitor.sees("No such run");

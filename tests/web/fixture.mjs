@@ -330,11 +330,37 @@ export function manyRun() {
   return { run: follow(run, metrics), metrics, log: "", plan };
 }
 
+// The n-th thing that happened to a run, some seconds after the one before.
+export function makeEvent(n, kind, fields = {}) {
+  const number = 1_793_000_000_000 + n;
+  const at = new Date(Date.UTC(2026, 10, 21, 12, 0, 4 * n)).toISOString();
+  const nowhere = { launch: null, attempt: null, step: null, checkpoint: null, node: null };
+  return { number, at, kind, run: null, ...nowhere, by: null, words: null, ...fields };
+}
+
+function lifeOf(checkpoints) {
+  const attempt = { attempt: 1 };
+  return [
+    ["run.submitted", { by: "uid 1000" }],
+    ["run.queued", { words: "waits for a free slot" }],
+    ["run.starting"],
+    ["launch.submitted", { launch: 1, words: "process 4711" }],
+    ["attempt.started", { ...attempt, step: 0, node: "node03", words: "4 ranks on node03" }],
+    ["run.running"],
+    ["run.labelled", { by: "token", words: "tags: baseline; first run on the new corpus" }],
+    ["attempt.warning", { ...attempt, words: "clock is 2.4 s behind the controller's" }],
+    ...checkpoints.map(([step, , checkpoint, status]) => [
+      `checkpoint.${status}`,
+      { ...attempt, step, checkpoint, words: status === "failed" ? "no room" : null },
+    ]),
+  ].map(([kind, fields], n) => makeEvent(n, kind, fields));
+}
+
 export function standardRuns() {
   const entries = [];
   const add = (run, metrics = series({ steps: 0, stepSeconds: 1, evaluateEvery: 1 }), log = "") => {
-    entries.push({ run: follow(run, metrics), metrics, log });
-    return run;
+    entries.push({ run: follow(run, metrics), metrics, log, events: [] });
+    return entries.at(-1);
   };
   const live = series({ steps: 900, stepSeconds: 0.09, evaluateEvery: 50 });
   live.checkpoints.push([900, 81.5, "step-000000100", "removed"]);
@@ -348,7 +374,7 @@ export function standardRuns() {
     }),
     live,
     Array.from({ length: 400 }, (_, i) => `step ${i + 1} loss 6.${i % 10}`).join("\n") + "\n",
-  );
+  ).events = lifeOf(live.checkpoints);
   const reached = series({ steps: 1800, stepSeconds: 0.09, evaluateEvery: 50 });
   const crossing = reached.evaluations.find((row) => row[2] >= 0.098);
   add(
@@ -370,7 +396,7 @@ export function standardRuns() {
     }),
     undefined,
     `${kHostile}\n`,
-  );
+  ).events = [makeEvent(0, "run.queued", { by: kHostile, words: kHostile, node: kHostile })];
   add(
     makeRun("broken-000002", {
       state: "failed",
@@ -391,6 +417,11 @@ export function standardRuns() {
   return entries;
 }
 
+function send(response, body, status) {
+  response.writeHead(status, { ...kSecurityHeaders, "content-type": "application/json" });
+  response.end(JSON.stringify(body));
+}
+
 export class Fixture {
   constructor(entries) {
     this.entries = entries;
@@ -399,6 +430,7 @@ export class Fixture {
     this.tickets = new Set();
     this.sessions = new Set();
     this.refusal = null; // what a cancel or a resume is answered with, status 409
+    this.refusalOfEvents = null;
     this.server = createServer((request, response) => this.#answer(request, response));
     this.sockets = new Set();
     this.server.on("connection", (socket) => {
@@ -444,9 +476,27 @@ export class Fixture {
     if (url.pathname.startsWith("/api") && !this.sessions.has(bearer)) {
       return this.#refuse(response, "run 'regatta open'");
     }
+    if (url.pathname === "/api/v1/events") return this.#events(url.searchParams, response);
     const api = /^\/api\/v1\/runs(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(url.pathname);
     if (api) this.#api(request.method, api[1] && decodeURIComponent(api[1]), api[2], url, response);
     else this.#file(url.pathname, response);
+  }
+  // As orchestrator/api/event_api.cc answers it.
+  #events(asked, response) {
+    const json = (body, status = 200) => send(response, body, status);
+    const refusal = this.refusalOfEvents;
+    if (refusal) return json({ status: 409, code: "conflict", detail: refusal }, 409);
+    const events = this.entry(asked.get("run"))?.events ?? [];
+    const limit = Number(asked.get("limit") ?? 100);
+    const since = asked.has("since") ? Number(asked.get("since")) : null;
+    const before = Number(asked.get("before") ?? Infinity);
+    const found = events.filter(({ number }) => number > (since ?? 0) && number < before);
+    const page = since == null ? found.slice(-limit) : found.slice(0, limit);
+    const more = found.length > page.length;
+    const isInside = page.length > 0 && (since == null ? asked.has("before") : more);
+    const newest = Math.max(events.at(-1)?.number ?? 0, since ?? 0);
+    const next = isInside ? page.at(-1).number : newest;
+    json({ events: page, next, more, oldest: events[0]?.number ?? null });
   }
   #refuse(response, message) {
     const type = { "content-type": "application/json", "www-authenticate": "Bearer" };
@@ -466,10 +516,7 @@ export class Fixture {
     response.end(JSON.stringify({ token, idle_seconds: 43_200, seconds: 604_800 }));
   }
   #api(method, id, part, url, response) {
-    const json = (body, status = 200) => {
-      response.writeHead(status, { ...kSecurityHeaders, "content-type": "application/json" });
-      response.end(JSON.stringify(body));
-    };
+    const json = (body, status = 200) => send(response, body, status);
     if (!id) {
       const row = ({ warnings, config, ...rest }) => rest;
       return json({ runs: this.entries.map((entry) => row(entry.run)), next: null });

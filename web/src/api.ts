@@ -254,6 +254,26 @@ export interface Log {
   next: number;
 }
 
+// What happened to a run. Numbers grow; the time is when it happened, not when it was learned of.
+export interface RunEvent {
+  number: number;
+  at: string | null;
+  kind: string;
+  launch: number | null;
+  attempt: number | null;
+  step: number | null;
+  checkpoint: string | null;
+  node: string | null;
+  by: string | null; // "uid 1000", "token"; null: nobody asked for it
+  words: string | null;
+}
+
+export interface EventPage {
+  events: RunEvent[]; // the oldest first
+  next: number; // what `since` takes to get what comes after these
+  more: boolean; // there are others on the side that was asked for
+}
+
 export function hasEnded(run: Pick<Run, "state">): boolean {
   return ["succeeded", "stopped", "failed", "cancelled"].includes(run.state);
 }
@@ -314,6 +334,9 @@ export const api = {
   plan: (id: string, signal: AbortSignal) => request<Plan>(`${run(id)}/plan`, signal, "GET"),
   log: (id: string, offset: number, signal: AbortSignal) =>
     request<Log>(`${run(id)}/logs?offset=${offset}`, signal, "GET"),
+  // `which`: "limit=N", "since=N" or "before=N".
+  events: (id: string, which: string, signal: AbortSignal) =>
+    request<EventPage>(`events?run=${encodeURIComponent(id)}&${which}`, signal, "GET"),
   cancel: (id: string, signal: AbortSignal) => request<Run>(`${run(id)}/cancel`, signal, "POST"),
   resume: (id: string, signal: AbortSignal) => request<Run>(`${run(id)}/resume`, signal, "POST"),
 };

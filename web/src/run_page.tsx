@@ -4,6 +4,7 @@ import { api, hasEnded } from "./api";
 import { CancelButton } from "./cancel";
 import { CheckpointTable, Details, LogTail } from "./tabs";
 import { Curves } from "./curves";
+import { EventList } from "./event_list";
 import { Figure } from "./figure";
 import * as show from "./format";
 import type { History } from "./history";
@@ -239,6 +240,7 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
           <Warnings warnings={run.warnings ?? []} />
           <Curves run={run} history={history} />
           <Ranks run={run} timeline={history.timeline} />
+          <EventList run={run} />
           <TabBar
             id={id}
             tab={tab}
