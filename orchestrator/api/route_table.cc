@@ -151,7 +151,7 @@ constexpr Parameter kLogSearchQuery[] = {
     kLogRank,
     {"limit", Kind::Integer, "at most so many matches", "100", "", 1, 1000},
     {"from", Kind::Text, "the `next` of an answer: the search goes on there", "", "", 0, 0,
-     Scope::Read, "0.1.0"},
+     Scope::Read, "0.3.0"},
 };
 
 constexpr RouteAnswer kVersionAnswers[] = {{200, "Version"}};

@@ -149,7 +149,7 @@ struct RunRow {
   void take(runs::Attempt each);
 };
 struct RunList {
-  std::deque<RunRow> rows;  // which are large, and are not moved while the list grows
+  std::deque<RunRow> rows;            // which are large, and are not moved while the list grows
   std::optional<ListPlace> next;      // nothing: there are no more
   std::optional<std::int64_t> total;  // of all pages, where it was asked for
 };

@@ -89,6 +89,36 @@ TEST(ListCost, IsThatOfThePageInEachOrder) {
   }
 }
 
+// Also of lists too long to be looked up run by run: here 2,000 runs and more.
+TEST(ListTotal, IsHowManyRowsAllPagesHave) {
+  tests::FilledStack stack({4000, 5, 10});
+  store::Database more(stack.database(), store::Database::Access::ReadWrite);
+  more.execute(
+      "INSERT INTO run_tags(tag, run) SELECT 'third', number FROM runs WHERE number % 3 = 0");
+  for (ListQuery query : std::vector<ListQuery>{
+           {{"tag", "nightly"}},
+           {{"tag", "nightly,third"}},
+           {{"tag", "third,nightly,first"}},
+           {{"tag", "nightly"}, {"state", "failed"}},
+           {{"tag", "nightly"}, {"node", "node01"}, {"owner", "uid 1003"}},
+           {{"node", "node01"}, {"archived", "true"}},
+           {{"node", "node01"}, {"text", "7f"}},
+           {{"tag", "nightly"}, {"until", "2023-11-14T22:30:00Z"}, {"archived", "all"}}}) {
+    query["total"] = "true";
+    const std::int64_t total = stack.json("runs", query)["total"];
+    query["limit"] = "1000";
+    std::int64_t rows = 0;
+    while (true) {
+      const auto page = stack.json("runs", query);
+      rows += static_cast<std::int64_t>(page["runs"].size());
+      if (page["next"].is_null()) break;
+      query["before"] = page["next"];
+    }
+    EXPECT_EQ(total, rows) << text_of(query);
+    EXPECT_EQ(total > 0, query.count("archived") == 0 || query["archived"] == "all");
+  }
+}
+
 // What no run fits is looked for in one index, and no row is read for it: some ten steps a run.
 TEST(ListCost, OfAFilterThatNothingFitsIsAWalkOverAnIndex) {
   constexpr int kRuns = 4000;

@@ -136,7 +136,9 @@ def old_exports_go_as_the_file_says(folder):
         assert export.is_dir(), f"it is younger than {days} days, or nobody has said any"
     with Served(folder, user="exports: {keep_days: 2}\n") as served:
         eventually(lambda: not export.exists())
-        (event,) = served.ask("GET", "/events?kind=checkpoint.export_removed")["events"]
+        removals = "/events?kind=checkpoint.export_removed"  # which is written after it
+        eventually(lambda: served.ask("GET", removals)["events"])
+        (event,) = served.ask("GET", removals)["events"]
         assert event["run"] == run and event["checkpoint"] == CHECKPOINT and not event["by"], event
 
 
