@@ -164,6 +164,15 @@ TEST_F(CkptTest, AnExportGoesWhenItsDaysAreOver) {
   EXPECT_EQ(got("/7/export")["state"], "done") << "its own days count";
   api_.remove_exports_before(asked + 3600);
   EXPECT_EQ(removals().events.size(), 2U);
+
+  EXPECT_EQ(post(address() + "/8/export").status, 202);
+  EXPECT_EQ(exported("8")["state"], "done");
+  std::filesystem::remove_all(run_ / "exports" / other);  // by hand, and no event tells of it
+  const double between = base::system_clock().utc_seconds();
+  EXPECT_EQ(post(address() + "/8/export").status, 202) << "again";
+  EXPECT_EQ(exported("8")["state"], "done");
+  api_.remove_exports_before(between);
+  EXPECT_EQ(got("/8/export")["state"], "done") << "it is as old as the newest request for it";
 }
 
 // One that is being made when its days are over goes later.
