@@ -51,7 +51,7 @@ Json schema_of(const Parameter& parameter) {
   return schema;
 }
 
-// Of texts, which say nothing of their form; {id} is the run of the examples. Empty: there is none.
+// Of texts, whose schema says nothing of their form. Empty: there is none.
 std::string text_example(std::string_view name) {
   static const std::map<std::string_view, std::string_view> examples = {
       {"name", "bert"},
@@ -64,9 +64,9 @@ std::string text_example(std::string_view name) {
       {"nodes", "node[01-04]"},
       {"partition", "gpu"},
       {"kind", "run.failed,checkpoint"},
-      {"run", "{id}"},
-      {"runs", "{id}"},
-      {"after", "{id}"},
+      {"run", "bert-1b2c3d"},
+      {"runs", "bert-1b2c3d"},
+      {"after", "bert-1b2c3d"},
       {"before", "cd41d9600000000000-2a"},
       {"from", "0"},
       {"to", "1000"},

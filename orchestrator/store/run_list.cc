@@ -164,21 +164,29 @@ void add_listed(Database& reader, const Listed& listed, Condition* condition,
   }
 }
 
+// Of few runs their numbers, by this index; else the condition itself.
+void add_by_index(Database& reader, const std::string& index,
+                  const std::function<std::string(Condition*)>& make, Condition* condition) {
+  if (!add_if_few(reader, "number", "runs INDEXED BY " + index, make, condition)) {
+    condition->add(make(condition));
+  }
+}
+
 void add_states(Database& reader, const RunFilter& filter, Condition* condition) {
-  const std::vector<runs::RunState>& states = filter.states;
-  if (states.empty()) return;
-  const auto fits = [&](Condition* of) {
+  if (filter.states.empty()) return;
+  const auto fits = [&states = filter.states](Condition* of) {
     std::string places;
     for (const runs::RunState state : states) {
       places += (places.empty() ? "" : ", ") + of->place(std::string(runs::name_of(state)));
     }
     return states.size() == 1 ? "state = " + places : "state IN (" + places + ")";
   };
-  const bool in_order = filter.sort == RunSort::Created && is_by_time_alone(filter);
-  if (!in_order && add_if_few(reader, "number", "runs INDEXED BY runs_by_state", fits, condition)) {
-    return;
+  // That order has an index which begins with the state, and needs no look ahead.
+  if (filter.sort == RunSort::Created && is_by_time_alone(filter)) {
+    condition->add(fits(condition));
+  } else {
+    add_by_index(reader, "runs_by_state", fits, condition);
   }
-  condition->add(fits(condition));
 }
 
 void add_owner_and_name(Database& reader, const RunFilter& filter, Condition* condition) {
@@ -188,17 +196,13 @@ void add_owner_and_name(Database& reader, const RunFilter& filter, Condition* co
       return "name >= " + of->place(filter.name_prefix) + " AND name < " +
              of->place(filter.name_prefix + "\xff");
     };
-    if (!add_if_few(reader, "number", "runs INDEXED BY runs_by_name", fits, condition)) {
-      condition->add(fits(condition));
-    }
+    add_by_index(reader, "runs_by_name", fits, condition);
   }
   if (!filter.owner.empty()) {
     const auto fits = [&](Condition* of) {
       return "owner = " + of->place(filter.owner) + " AND owner <> ''";
     };
-    if (!add_if_few(reader, "number", "runs INDEXED BY runs_by_owner", fits, condition)) {
-      condition->add(fits(condition));
-    }
+    add_by_index(reader, "runs_by_owner", fits, condition);
   }
 }
 

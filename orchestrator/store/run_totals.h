@@ -11,9 +11,9 @@
 
 namespace regatta::orchestrator::store {
 
-// Thread-safe. A total looks at all that an index leaves, up to 90 ms for 100,000 runs of a tag,
-// while what filters look at changes a few times a second at most: triggers count those changes
-// (list_generation), and a total that was counted since the last one is known.
+// Thread-safe. A total looks at all that an index leaves, while what filters look at changes a few
+// times a second at most: triggers count those changes (list_generation), and a total that was
+// counted since the last one is known.
 class RunTotals {
  public:
   // filter: the condition with its values, whatever text says that. count: asked where it is not

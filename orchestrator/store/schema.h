@@ -422,6 +422,7 @@ CREATE INDEX runs_text ON runs(created_utc, number, archived, state, name, id, e
 )sql";
 
 // How often that changed which lists of runs go by: a total that was counted since is still right.
+// Tags change with their run's row, and a run loses nodes only with itself.
 constexpr const char* kListGeneration = R"sql(
 CREATE TABLE list_generation (
   row INTEGER PRIMARY KEY,  -- 1
@@ -435,22 +436,14 @@ CREATE TRIGGER listed_by_removal AFTER DELETE ON runs BEGIN
   UPDATE list_generation SET number = number + 1 WHERE row = 1;
 END;
 CREATE TRIGGER listed_by_change
-AFTER UPDATE OF id, name, state, created_utc, archived, owner, error ON runs
+AFTER UPDATE OF id, name, state, created_utc, archived, owner, error, tags ON runs
 WHEN old.state IS NOT new.state OR old.archived IS NOT new.archived
   OR old.error IS NOT new.error OR old.owner IS NOT new.owner OR old.name IS NOT new.name
-  OR old.created_utc IS NOT new.created_utc OR old.id IS NOT new.id BEGIN
-  UPDATE list_generation SET number = number + 1 WHERE row = 1;
-END;
-CREATE TRIGGER listed_by_tag AFTER INSERT ON run_tags BEGIN
-  UPDATE list_generation SET number = number + 1 WHERE row = 1;
-END;
-CREATE TRIGGER listed_without_tag AFTER DELETE ON run_tags BEGIN
+  OR old.created_utc IS NOT new.created_utc OR old.id IS NOT new.id
+  OR old.tags IS NOT new.tags BEGIN
   UPDATE list_generation SET number = number + 1 WHERE row = 1;
 END;
 CREATE TRIGGER listed_by_node AFTER INSERT ON run_nodes BEGIN
-  UPDATE list_generation SET number = number + 1 WHERE row = 1;
-END;
-CREATE TRIGGER listed_without_node AFTER DELETE ON run_nodes BEGIN
   UPDATE list_generation SET number = number + 1 WHERE row = 1;
 END;
 )sql";

@@ -173,14 +173,6 @@ Json measure_all(const Stacks& stacks) {
   };
   for (const std::string& list : bench::kLists) listed(list, query_of(list));
   for (const std::string& list : bench::kLargestLists) listed(list, query_of(list));
-  listed("list_of_three_states_ms", {{"state", "failed,running,queued"}});
-  listed("list_by_name_ms", {{"sort", "name"}, {"order", "ascending"}});
-  listed("list_by_end_ms", {{"sort", "ended"}});
-  listed("list_by_time_to_accuracy_ms", {{"sort", "time_to_accuracy"}, {"order", "ascending"}});
-  listed("list_of_a_name_ms", {{"name", "run07"}});
-  listed("list_of_an_hour_ms",
-         {{"since", "2023-11-14T22:20:00Z"}, {"until", "2023-11-14T23:20:00Z"}});
-  listed("list_with_total_ms", {{"total", "true"}});
   listed("search_of_text_ms", {{"text", "no such text"}, {"total", "true"}});
   measure(
       stacks, "run_ms", 200, [](Stack& s) { return s.get(s.run(s.runs() / 2)); }, &sizes);

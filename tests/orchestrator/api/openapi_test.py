@@ -782,7 +782,7 @@ def each_example_of_a_parameter_is_taken(api, names):
                 if method != "get" or template.endswith("/stream"):
                     continue
                 text = ",".join(example) if isinstance(example, list) else json.dumps(example).strip('"')
-                query = f"{parameter['name']}={urllib.parse.quote(text.replace('{id}', names['id']))}"
+                query = f"{parameter['name']}={urllib.parse.quote(text.replace('bert-1b2c3d', names['id']))}"
                 needed = {"/metrics": f"&runs={names['id']}", "/runs/{id}/logs/search": "&grep=x"}.get(template, "")
                 query += needed if needed[1:].split("=")[0] != parameter["name"] else ""
                 way = "unix" if parameter.get("x-scope") == "owner" else "tcp"

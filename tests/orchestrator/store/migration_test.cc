@@ -52,7 +52,7 @@ constexpr const char* kDigestsOfVersions[] = {
     "2182cfbe92df9da5114c9daac136c4f5", "63679716e499f149492ee29cf5fce8ae",
     "a4a374169da0459f7da2d9dad35a21e2", "f9d7a0408e4b66ec5face2dfea4df590",
     "44aba103c94f65730396422eaad5dcd8", "12325727b9dcea9b08150d608e011e61",
-    "158630ba2c0bb95bc3e2f5596bb71492",
+    "228fbf45da6f25ee6884615002bca72d",
 };
 
 TEST(Migration, WhatAVersionBroughtNeverChanges) {
