@@ -66,6 +66,59 @@ class OfTests(unittest.TestCase):
             self.assertEqual(second, "unit: slurm.a: Timeout\n    failed  slurm.a.case  3 s: AssertionError: no")
 
 
+    def tries(self, tries, *reports):
+        """What is told of a ctest that writes one report after the other."""
+        with tempfile.TemporaryDirectory() as folder:
+            totals, run.RESULTS = run.Totals(), pathlib.Path(folder)
+            totals.tries = tries
+            bin_folder = pathlib.Path(folder) / "bin"
+            bin_folder.mkdir()
+            for number, report in enumerate(reports):
+                (bin_folder / f"{number}.xml").write_text(f"<testsuite>{report}</testsuite>")
+            (bin_folder / "ctest").write_text(f"""#!/bin/sh
+echo "$@" >> {folder}/calls
+number=$(($(wc -l < {folder}/calls) - 1))
+while [ "$1" != --output-junit ]; do shift; done
+cp {bin_folder}/$number.xml "$2"
+""")
+            (bin_folder / "ctest").chmod(0o755)
+            told(run.ctest, totals, "unit", folder, 10, ["-L", "^unit$"], {"PATH": f"{bin_folder}:/usr/bin:/bin"})
+            return totals, (pathlib.Path(folder) / "calls").read_text().splitlines()
+
+    FAILED = '<testcase name="{}" status="fail"><failure message="Timeout"/></testcase>'
+    PASSED = '<testcase name="{}" status="run"/>'
+
+    def test_what_failed_by_accident_passes_by_itself_and_is_named(self):
+        totals, calls = self.tries(2, self.FAILED.format("a") + self.FAILED.format("b") + self.PASSED.format("c"),
+                                   self.PASSED.format("a") + self.FAILED.format("b"))
+        self.assertEqual((totals.passed, totals.failed), (2, 1))
+        self.assertEqual(totals.again, ["unit: a: Timeout"])
+        self.assertEqual(totals.failures, ["unit: b: Timeout"])
+        self.assertIn("--rerun-failed -L ^unit$", calls[1])
+        self.assertIn("-j 1 ", calls[1])
+
+    def test_with_all_there_is_one_try_and_many_failures_are_no_accident(self):
+        totals, calls = self.tries(1, self.FAILED.format("a"), self.PASSED.format("a"))
+        self.assertEqual((totals.failed, len(calls)), (1, 1))
+        names = [f"case{number}" for number in range(run.SECOND_TRIES + 1)]
+        totals, calls = self.tries(2, "".join(map(self.FAILED.format, names)), "".join(map(self.PASSED.format, names)))
+        self.assertEqual((totals.failed, len(calls)), (len(names), 1))
+
+    def test_a_script_that_failed_runs_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run.RESULTS = pathlib.Path(folder)
+            script = f"""n=$(cat {folder}/n 2>/dev/null || echo 0); echo $((n + 1)) > {folder}/n
+[ $n = 0 ] && echo 'not ok 3 - a page' && echo '3 passed, 1 failed, 0 skipped' && exit 1
+echo '4 passed, 0 failed, 0 skipped'"""
+            for tries, expected in ((2, (4, 0)), (1, (3, 1))):
+                totals, log = run.Totals(), pathlib.Path(folder) / "n"
+                totals.tries = tries
+                log.unlink(missing_ok=True)
+                told(run.counted, totals, "web", ["sh", "-c", script], 10)
+                self.assertEqual((totals.passed, totals.failed), expected)
+                self.assertEqual(len(totals.again), 1 if tries == 2 else 0)
+
+
 class OfBuilds(unittest.TestCase):
     def build(self, script, limit, every):
         with tempfile.TemporaryDirectory() as folder:
