@@ -56,6 +56,15 @@ void refuse_bad_tags(const runs::LabelChange& label) {
 }  // namespace
 
 Response Api::handle(const Request& request) {
+  Response response = answer(request);
+  if (request.path.rfind(kBase, 0) != 0) return response;
+  if (const auto trouble = controller_.store().trouble()) {
+    response.headers[kTroubleHeader] = base::printable(*trouble);
+  }
+  return response;
+}
+
+Response Api::answer(const Request& request) {
   try {
     if (request.path.rfind(kBase, 0) != 0) {
       if (request.path == "/api" || request.path.rfind("/api/", 0) == 0) {

@@ -57,6 +57,8 @@ class Api {
   [[nodiscard]] static std::vector<Route> run_routes();
   [[nodiscard]] static std::vector<Route> checkpoint_routes();
 
+  [[nodiscard]] Response answer(const Request& request);
+
   // What the routes do.
   [[nodiscard]] Response version(const Call& call);
   [[nodiscard]] Response health(const Call& call);

@@ -32,6 +32,7 @@ HealthCheck check_scheduler(const control::Controller& controller, double now_ut
 HealthCheck check_pages(control::Controller& controller) {
   const HealthCheck answers = check_store(controller);
   if (!answers.good) return answers;
+  if (const auto trouble = controller.store().trouble()) return {"store", false, *trouble};
   const store::IntegrityCheck::Result pages = controller.store().integrity();
   if (!pages.damage.empty()) return {"store", false, pages.damage};
   return {"store", true, pages.unchecked};

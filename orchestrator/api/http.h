@@ -14,6 +14,9 @@ namespace regatta::orchestrator::api {
 
 constexpr std::size_t kMaxBody = std::size_t{1} << 20U;  // of a request
 
+// Of every answer while the controller cannot write its store (Store::trouble()): why, in one line.
+constexpr const char* kTroubleHeader = "X-Regatta-Trouble";
+
 // Who sends a request.
 struct Peer {
   bool local_socket = false;           // over the unix socket: uid and pid are who connected

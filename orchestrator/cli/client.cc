@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <exception>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "orchestrator/api/http.h"
 #include "orchestrator/api/server.h"
 #include "orchestrator/cli/usage_error.h"
 #include "orchestrator/files/trusted_peer.h"
@@ -148,6 +152,7 @@ struct Client::Transfer {
   CURL* curl = nullptr;
   long status = 0;
   std::string answer{};
+  std::string trouble{};        // api::kTroubleHeader
   std::exception_ptr failed{};  // of `take`
 
   // That these are the bytes that were asked for.
@@ -158,6 +163,17 @@ struct Client::Transfer {
                                              std::to_string(taken) +
                                              " was due; remove the part that is there, or check "
                                              "--server");
+  }
+
+  static std::size_t receive_header(char* bytes, std::size_t size, std::size_t count,
+                                    void* target) {
+    const std::string_view line(bytes, size * count);
+    const std::size_t colon = line.find(':');
+    if (colon != std::string_view::npos &&
+        base::lower_case(line.substr(0, colon)) == base::lower_case(api::kTroubleHeader)) {
+      static_cast<Transfer*>(target)->trouble = base::trimmed(line.substr(colon + 1), " \t\r\n");
+    }
+    return line.size();
   }
 
   static std::size_t receive(char* bytes, std::size_t size, std::size_t count, void* target) {
@@ -181,7 +197,7 @@ struct Client::Transfer {
 };
 
 Client::Client(const ControllerAddress& address, double timeout_seconds)
-    : name_(address.name), timeout_seconds_(timeout_seconds) {
+    : name_(address.name), timeout_seconds_(timeout_seconds), troubles_(&std::cerr) {
   if (name_.empty()) {
     if (!address.data) {
       throw base::Error(base::Code::Operator,
@@ -284,6 +300,8 @@ void Client::perform(const char* method, const std::string& path, Transfer* tran
   curl_easy_setopt(curl.get(), CURLOPT_CONNECTTIMEOUT_MS, kConnectMilliseconds);
   set_timeout(curl.get(), timeout_seconds_, transfer->take != nullptr);
   curl_easy_setopt(curl.get(), CURLOPT_USERAGENT, "regatta/" REGATTA_VERSION);
+  curl_easy_setopt(curl.get(), CURLOPT_HEADERFUNCTION, Transfer::receive_header);
+  curl_easy_setopt(curl.get(), CURLOPT_HEADERDATA, transfer);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, Transfer::receive);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, transfer);
   curl_easy_setopt(curl.get(), CURLOPT_CUSTOMREQUEST, method);
@@ -307,6 +325,10 @@ void Client::perform(const char* method, const std::string& path, Transfer* tran
     long reason = 0;
     curl_easy_getinfo(curl.get(), CURLINFO_OS_ERRNO, &reason);
     files::refuse_socket(socket_, static_cast<int>(reason));
+  }
+  if (troubles_ != nullptr && !transfer->trouble.empty()) {
+    *std::exchange(troubles_, nullptr)
+        << "regatta: " << base::printable(transfer->trouble) << "; what it shows stands still\n";
   }
   if (transfer->failed) std::rethrow_exception(transfer->failed);
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &transfer->status);

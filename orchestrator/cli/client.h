@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -42,6 +43,8 @@ class Client {
   [[nodiscard]] const std::string& name() const { return name_; }
   // The socket; empty with TCP.
   [[nodiscard]] const base::Path& socket() const { return socket_; }
+  // Where it is said, once, that what the controller answers stands still (api::kTroubleHeader).
+  void tell_troubles(std::ostream& out) { troubles_ = &out; }
 
  private:
   [[nodiscard]] nlohmann::ordered_json call(
@@ -56,6 +59,7 @@ class Client {
   std::string token_;
   bool loopback_ = false;
   double timeout_seconds_;
+  mutable std::ostream* troubles_;  // null: it has been said
 };
 
 // `text` with everything but letters, digits and "-._~" percent-encoded.

@@ -356,6 +356,7 @@ void Controller::round(double until) {
     nodes_.begin_round();
     next_round_ = now + options_.visit_seconds;
   }
+  store_.keep_reserve();
   if (!listed_) adopt();
   take_news();
   while (side_.take()) {

@@ -11,7 +11,7 @@ namespace regatta::orchestrator::files {
 class DiskReserve {
  public:
   static constexpr std::int64_t kBytes = 4 << 20;
-  static constexpr double kRetrySeconds = 60;
+  static constexpr double kRetrySeconds = 10;
 
   // Takes the room, in the file `path`, if it is there; else as after release().
   explicit DiskReserve(base::Path path);

@@ -14,12 +14,17 @@
 namespace regatta::orchestrator::store {
 namespace {
 
-[[noreturn]] void fail(sqlite3* connection, int status, const std::string& what) {
+[[noreturn]] void fail(sqlite3* connection, int status, const std::string& what,
+                       const StatementCache* cache) {
+  const auto tell = [&](const std::string& text) {
+    if (cache != nullptr && cache->on_disk_failure) cache->on_disk_failure(text);
+  };
   const std::string reason =
       connection != nullptr ? sqlite3_errmsg(connection) : sqlite3_errstr(status);
   const int system = connection != nullptr ? sqlite3_system_errno(connection) : 0;
   const bool io = (status & 0xFF) == SQLITE_IOERR || (status & 0xFF) == SQLITE_CANTOPEN;
   if ((status & 0xFF) == SQLITE_FULL || (io && (system == ENOSPC || system == EDQUOT))) {
+    tell("its disk is full; free some space");
     throw DiskFull(base::Code::Operator,
                    what + ": the disk is full; free some space and try again");
   }
@@ -31,6 +36,7 @@ namespace {
     case SQLITE_NOTADB:
       throw Damaged(what + ": the store is damaged (" + reason + "); " + kDamageRemedy, reason);
     default:
+      if (io || (status & 0xFF) == SQLITE_READONLY) tell(base::printable(reason));
       throw base::Error(base::Code::Operator, what + ": " + base::printable(reason));
   }
 }
@@ -51,7 +57,7 @@ sqlite3_stmt* StatementCache::take(std::string_view sql) {
   sqlite3_stmt* statement = nullptr;
   const int status = sqlite3_prepare_v3(connection_, sql.data(), static_cast<int>(sql.size()),
                                         SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
-  if (status != SQLITE_OK) fail(connection_, status, "cannot ask the store");
+  if (status != SQLITE_OK) fail(connection_, status, "cannot ask the store", this);
   return statement;
 }
 
@@ -110,7 +116,9 @@ bool Statement::step() {
   const int status = sqlite3_step(statement_.get());
   if (status == SQLITE_ROW) return true;
   sqlite3_reset(statement_.get());
-  if (status != SQLITE_DONE) fail(connection_, status, "cannot use the store");
+  if (status != SQLITE_DONE) {
+    fail(connection_, status, "cannot use the store", statement_.get_deleter().cache);
+  }
   return false;
 }
 
@@ -152,7 +160,9 @@ Database::Database(const base::Path& path, Access access, const std::string& vfs
   const int status = sqlite3_open_v2(path.c_str(), &connection, flags | SQLITE_OPEN_NOMUTEX,
                                      vfs.empty() ? nullptr : vfs.c_str());
   connection_.reset(connection);
-  if (status != SQLITE_OK) fail(connection, status, "cannot open the store " + path.string());
+  if (status != SQLITE_OK) {
+    fail(connection, status, "cannot open the store " + path.string(), nullptr);
+  }
   cache_ = std::make_unique<StatementCache>(connection);
   sqlite3_extended_result_codes(connection, 1);
   sqlite3_busy_timeout(connection, kBusyMilliseconds);
@@ -164,7 +174,21 @@ Database::Database(const base::Path& path, Access access, const std::string& vfs
 
 void Database::execute(const std::string& sql) {
   const int status = sqlite3_exec(connection_.get(), sql.c_str(), nullptr, nullptr, nullptr);
-  if (status != SQLITE_OK) fail(connection_.get(), status, "cannot use the store");
+  if (status != SQLITE_OK) {
+    fail(connection_.get(), status, "cannot use the store", cache_.get());
+  }
+}
+
+void Database::on_disk_failure(std::function<void(const std::string&)> told) {
+  cache_->on_disk_failure = std::move(told);
+}
+
+void Database::sync_log() {
+  sqlite3_file* log = nullptr;
+  sqlite3_file_control(connection_.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  if (log == nullptr || log->pMethods == nullptr) return;  // there is none
+  const int status = log->pMethods->xSync(log, SQLITE_SYNC_FULL);
+  if (status != SQLITE_OK) fail(nullptr, status, "cannot sync the store's log", cache_.get());
 }
 
 void Database::interrupt() { sqlite3_interrupt(connection_.get()); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -126,6 +127,8 @@ class StatementCache {
   [[nodiscard]] sqlite3_stmt* take(std::string_view sql);
   void give_back(sqlite3_stmt* statement);
   [[nodiscard]] std::vector<StatementFigures> figures() const;
+  // Is called with what was wrong where the disk, and not the statement, made one fail.
+  std::function<void(const std::string&)> on_disk_failure;
 
  private:
   // More than the store has texts.
@@ -147,6 +150,11 @@ class Database {
   // says so.
   Database(const base::Path& path, Access access, const std::string& vfs = {});
 
+  // StatementCache::on_disk_failure.
+  void on_disk_failure(std::function<void(const std::string&)> told);
+  // What is committed is on the disk, also what a process that was killed had committed, of which
+  // the system knows and the disk may not.
+  void sync_log();
   void execute(const std::string& sql);
   [[nodiscard]] Statement prepare(std::string_view sql) { return {*cache_, sql}; }
   // Ends the statement that another thread steps now, with an error.

@@ -130,9 +130,11 @@ IntegrityCheck::Result Store::integrity() const {
 void Store::open(const base::Path& path) {
   file_ = path;
   writer_ = std::make_unique<Database>(path, Database::Access::ReadWrite, options_.vfs);
+  writer_->on_disk_failure([this](const std::string& text) { note_trouble(text); });
   migrate();
-  events_ = std::make_unique<EventLog>(
-      *writer_, options_.clock != nullptr ? *options_.clock : base::system_clock());
+  // What is read from here on is answered to people.
+  writer_->sync_log();
+  events_ = std::make_unique<EventLog>(*writer_, clock());
   own_readers_ = std::make_unique<ReaderPool>(path, kOwnReaders, options_.vfs);
   request_readers_ = std::make_unique<ReaderPool>(path, kRequestReaders, options_.vfs);
   pool_ = own_readers_.get();
@@ -238,9 +240,31 @@ void Store::write_run(const runs::Run& run) {
 
 std::unique_lock<std::mutex> Store::lock_writes() {
   std::unique_lock lock(write_mutex_);
-  if (reserve_) reserve_->restore(base::system_clock().monotonic_seconds());
   bound_log();
   return lock;
+}
+
+void Store::keep_reserve() {
+  const std::unique_lock lock(write_mutex_, std::try_to_lock);
+  if (lock.owns_lock() && reserve_) reserve_->restore(clock().monotonic_seconds());
+}
+
+base::Clock& Store::clock() const {
+  return options_.clock != nullptr ? *options_.clock : base::system_clock();
+}
+
+void Store::note_trouble(const std::string& text) {
+  const std::lock_guard lock(trouble_mutex_);
+  trouble_ = text;
+  trouble_since_ = clock().monotonic_seconds();
+}
+
+std::optional<std::string> Store::trouble() const {
+  const std::lock_guard lock(trouble_mutex_);
+  if (trouble_.empty() || clock().monotonic_seconds() - trouble_since_ > kTroubleSeconds) {
+    return std::nullopt;
+  }
+  return "the controller cannot write its store: " + trouble_;
 }
 
 // Seldom more than the milliseconds of one read, for which writes wait: whoever comes meanwhile

@@ -163,12 +163,21 @@ class Store : public StoreReads {
   // What that has found so far.
   [[nodiscard]] IntegrityCheck::Result integrity() const;
 
+  // Why the disk did not take what was written, in one line, while it is less than kTroubleSeconds
+  // ago: what people see stands still, and the journals wait.
+  [[nodiscard]] std::optional<std::string> trouble() const;
+  static constexpr double kTroubleSeconds = 30;
+  // Takes the room for a full disk again once there is some; often, it seldom has something to do.
+  void keep_reserve();
+
   // What every statement has done so far; while nobody reads or writes.
   [[nodiscard]] std::vector<StatementFigures> figures();
 
  private:
   void take(const base::Path& directory);
   void open(const base::Path& path);
+  [[nodiscard]] base::Clock& clock() const;
+  void note_trouble(const std::string& text);
   // Every write begins with it.
   [[nodiscard]] std::unique_lock<std::mutex> lock_writes();
   void bound_log();
@@ -199,6 +208,9 @@ class Store : public StoreReads {
   std::unique_ptr<files::DiskReserve> reserve_;  // null where a VFS has the file
   std::unique_ptr<Database> writer_;
   std::unique_ptr<EventLog> events_;
+  mutable std::mutex trouble_mutex_;
+  std::string trouble_;
+  double trouble_since_ = 0;
   double next_log_look_ = 0;
   std::int64_t next_cursor_ = 1;
   std::int64_t next_run_ = 1, next_attempt_ = 1;

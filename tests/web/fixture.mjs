@@ -476,6 +476,7 @@ export class Fixture {
     if (url.pathname.startsWith("/api") && !this.sessions.has(bearer)) {
       return this.#refuse(response, "run 'regatta open'");
     }
+    if (this.trouble) response.setHeader("x-regatta-trouble", this.trouble);
     if (url.pathname === "/api/v1/events") return this.#events(url.searchParams, response);
     const api = /^\/api\/v1\/runs(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(url.pathname);
     if (api) this.#api(request.method, api[1] && decodeURIComponent(api[1]), api[2], url, response);

@@ -484,6 +484,25 @@ pageTest(
 );
 
 pageTest(
+  "a controller that cannot write its store says that figures stand still",
+  standardRuns,
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
+    await visitor.sees("900 / 4,000");
+    await visitor.seesNoMore("Figures stand still");
+    fixture.trouble = "the controller cannot write its store: its disk is full; free some space";
+    await visitor.sees("Figures stand still");
+    await visitor.sees("its disk is full; free some space. Runs go on.");
+    await visitor.keepPicture("store-trouble");
+    await visitor.page.goto(`${fixture.url}#/`);
+    await visitor.sees("Figures stand still");
+    fixture.trouble = null;
+    await visitor.seesNoMore("Figures stand still");
+    await visitor.leave();
+  },
+);
+
+pageTest(
   "no runs: the page says how to start one",
   () => [],
   async (fixture) => {

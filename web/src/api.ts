@@ -307,6 +307,7 @@ async function request<T>(path: string, signal: AbortSignal, method: "GET" | "PO
       },
       cache: "no-store",
     });
+    newestTrouble = response.headers.get("x-regatta-trouble");
     if (!response.ok) {
       const body = await response.json().catch(() => null);
       const message = String(body?.detail ?? `HTTP status ${response.status}`);
@@ -321,6 +322,10 @@ async function request<T>(path: string, signal: AbortSignal, method: "GET" | "PO
     signal.removeEventListener("abort", abort);
   }
 }
+
+// Why the controller cannot write its store, by its newest answer: all that it shows stands still.
+let newestTrouble: string | null = null;
+export const trouble = () => newestTrouble;
 
 const run = (id: string) => `runs/${encodeURIComponent(id)}`;
 

@@ -22,6 +22,12 @@ export function Connection({ health }: { health: Health }) {
           </span>
         </div>
       )}
+      {!away && health.trouble != null && (
+        <div class="notice away">
+          <strong>Figures stand still</strong>
+          <span>: {health.trouble}. Runs go on.</span>
+        </div>
+      )}
     </div>
   );
 }

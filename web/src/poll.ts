@@ -1,14 +1,15 @@
 import { useEffect, useState } from "preact/hooks";
-import { Refusal } from "./api";
+import { Refusal, trouble } from "./api";
 
 // What the page knows about its connection to the controller.
 export interface Health {
   lastData: number | null; // Date.now() of the newest answer
   failure: string | null; // why the last attempt failed; null while all is well
   refusal: Refusal | null; // the controller answered no: polling goes on, slowly
+  trouble: string | null; // why what it answers stands still
 }
 
-const kInitial: Health = { lastData: null, failure: null, refusal: null };
+const kInitial: Health = { lastData: null, failure: null, refusal: null, trouble: null };
 const kSlowestMilliseconds = 15_000;
 
 // Calls `task` every `interval` ms while the page is visible and `key` is not null; one call at a
@@ -33,7 +34,9 @@ export function usePoll(
       try {
         await task(stop.signal);
         failures = 0;
-        if (!stop.signal.aborted) setHealth({ lastData: Date.now(), failure: null, refusal: null });
+        if (!stop.signal.aborted) {
+          setHealth({ lastData: Date.now(), failure: null, refusal: null, trouble: trouble() });
+        }
       } catch (error) {
         if (stop.signal.aborted) return;
         failures += 1;

@@ -1,6 +1,9 @@
 // What a client takes for the bytes of a file.
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+#include <sstream>
+
 #include "base/error.h"
 #include "orchestrator/api/server.h"
 #include "orchestrator/cli/client.h"
@@ -50,6 +53,25 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"elsewhere", 302, 0, nullptr}, Case{"nothing", 204, 0, nullptr},
                     Case{"unavailable", 503, 0, nullptr}),
     [](const auto& row) { return row.param.name; });
+
+TEST(ClientTrouble, IsToldOnce) {
+  std::string trouble;
+  api::HttpServer server({"127.0.0.1", 0, {}, {}}, [&](const api::Request&) {
+    api::Response response;
+    response.body = "{}";
+    if (!trouble.empty()) response.headers[api::kTroubleHeader] = trouble;
+    return response;
+  });
+  server.start();
+  std::ostringstream told;
+  cli::Client client({server.url()}, 20);
+  client.tell_troubles(told);
+  (void)client.get("/runs");
+  EXPECT_EQ(told.str(), "");
+  trouble = "the controller cannot write its store: its disk is full";
+  for (int i = 0; i < 3; ++i) (void)client.get("/runs");
+  EXPECT_EQ(told.str(), "regatta: " + trouble + "; what it shows stands still\n");
+}
 
 }  // namespace
 }  // namespace regatta::orchestrator

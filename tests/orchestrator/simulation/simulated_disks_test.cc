@@ -1,11 +1,12 @@
 // That the disks of the simulated world lose what real ones may lose, and nothing else.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "base/error.h"
 #include "orchestrator/control/run_removal.h"
 #include "orchestrator/store/store.h"
 #include "tests/orchestrator/simulation/crash_vfs.h"
 #include "tests/orchestrator/simulation/memory_disk.h"
+#include "tests/orchestrator/support.h"
 
 namespace regatta::tests::simulation {
 namespace {
@@ -174,6 +175,40 @@ TEST_F(CrashVfsTest, ALossOfPowerTakesTheNewestCommitsOnly) {
     before = left;
   }
   EXPECT_GT(lost, 10) << "nothing is ever lost: the simulation does not see what is not synced";
+}
+
+// It was written in a hurry, the controller was killed, and the next one has told somebody of it.
+TEST_F(CrashVfsTest, WhatAKilledOneHadCommittedIsOnTheDiskOnceTheNextHasReadIt) {
+  for (int i = 0; i < 40; ++i) {
+    open();
+    store_->add_run(run("run-" + std::to_string(i)));
+    die();
+    open();
+    EXPECT_EQ(store_->ids().size(), static_cast<std::size_t>(i) + 1);
+    die();
+    vfs_.lose_power();
+    open();
+    EXPECT_EQ(store_->ids().size(), static_cast<std::size_t>(i) + 1);
+    store_.reset();
+  }
+}
+
+TEST_F(CrashVfsTest, StoreFailureIsTroubleForAWhile) {
+  tests::SimulatedClock clock;
+  store::StoreOptions options;
+  options.vfs = vfs_.name();
+  options.clock = &clock;
+  store_ = std::make_unique<store::Store>("/s", options);
+  EXPECT_EQ(store_->trouble(), std::nullopt);
+  vfs_.fail_one_in(1);
+  EXPECT_THROW(store_->add_run(run("refused")), base::Error);
+  vfs_.fail_one_in(0);
+  ASSERT_TRUE(store_->trouble());
+  EXPECT_THAT(*store_->trouble(), testing::StartsWith("the controller cannot write its store: "));
+  store_->add_run(run("taken"));
+  EXPECT_TRUE(store_->trouble()) << "what failed may wait for its next try";
+  clock.now += store::Store::kTroubleSeconds + 1;
+  EXPECT_EQ(store_->trouble(), std::nullopt);
 }
 
 TEST_F(CrashVfsTest, WhatAJobIsStartedForAndWishesAreOnTheDisk) {

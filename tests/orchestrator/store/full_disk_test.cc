@@ -39,7 +39,9 @@ class FullDisk : public testing::Test {
   base::Path disk() const { return folder_.path() / "disk"; }
   base::Path reserve() const { return disk() / "state" / "reserve"; }
   void open() {
-    store_ = std::make_unique<store::Store>(disk() / "state");
+    store::StoreOptions kept;
+    kept.clock = &clock_;
+    store_ = std::make_unique<store::Store>(disk() / "state", kept);
     control::ControllerOptions options;
     options.runs_directory = folder_.path() / "runs";
     controller_ = std::make_unique<control::Controller>(base::posix_file_system(), clock_, *store_,
@@ -57,6 +59,12 @@ class FullDisk : public testing::Test {
     request.method = "POST";
     request.path = "/api/v1/" + path;
     request.body = body;
+    return api_->handle(request);
+  }
+  api::Response get(const std::string& path) {
+    api::Request request;
+    request.method = "GET";
+    request.path = "/api/v1/" + path;
     return api_->handle(request);
   }
   std::string submit() { return Json::parse(post("runs", tests::run_file()).body).value("id", ""); }
@@ -99,6 +107,11 @@ TEST_F(FullDisk, CancelWorksAndSubmitSaysSo) {
   EXPECT_GE(response.status, 500);
   EXPECT_THAT(response.body, HasSubstr("the disk is full"));
   EXPECT_TRUE(reserve_is_allocated()) << "a submission has no right to it";
+  response = get("health");
+  EXPECT_THAT(response.body, HasSubstr("degraded"));
+  EXPECT_THAT(response.body, HasSubstr("cannot write its store: its disk is full"));
+  EXPECT_THAT(get("runs").headers[api::kTroubleHeader], HasSubstr("its disk is full"))
+      << "a list that stands still must not look as if nothing happened";
   for (const std::string& id : {first, second, third}) {
     response = post("runs/" + id + "/cancel");
     EXPECT_EQ(response.status, 202) << response.body;
@@ -110,6 +123,14 @@ TEST_F(FullDisk, CancelWorksAndSubmitSaysSo) {
   EXPECT_EQ(store_->run(first)->wanted, runs::Wanted::Cancel) << "it is written down";
   // What was refused is not there.
   EXPECT_EQ(post("runs/" + first + "/cancel").status, 200);
+}
+
+TEST_F(FullDisk, IsNoTroubleWhereThereIsRoom) {
+  EXPECT_NE(submit(), "");
+  for (const char* const path : {"runs", "health", "no-such-address"}) {
+    EXPECT_EQ(get(path).headers.count(api::kTroubleHeader), 0U) << path;
+  }
+  EXPECT_EQ(store_->trouble(), std::nullopt);
 }
 
 // It is how the run that filled it is stopped.
@@ -214,6 +235,19 @@ TEST_F(FullDisk, OpensOnAFullDisk) {
   EXPECT_EQ(post("runs/" + id + "/cancel").status, 202);
 }
 
+TEST_F(FullDisk, TheReserveIsTakenAgainByTheLoop) {
+  const std::string id = submit();
+  fill();
+  EXPECT_EQ(post("runs/" + id + "/cancel").status, 202);
+  ASSERT_FALSE(reserve_is_allocated());
+  std::filesystem::remove(disk() / "filler");
+  for (int i = 0; i < 4; ++i) {
+    controller_->tick();
+    clock_.now += files::DiskReserve::kRetrySeconds;
+  }
+  EXPECT_TRUE(reserve_is_allocated());
+}
+
 TEST_F(FullDisk, TakesTheReserveAgainWhenThereIsRoom) {
   const base::Path path = disk() / "r";
   files::DiskReserve reserve(path);
@@ -229,7 +263,7 @@ TEST_F(FullDisk, TakesTheReserveAgainWhenThereIsRoom) {
   std::filesystem::remove(disk() / "filler");
   std::filesystem::remove_all(disk() / "state");
   reserve.restore(100 + files::DiskReserve::kRetrySeconds + 2);
-  EXPECT_FALSE(reserve.held()) << "it looks once a minute";
+  EXPECT_FALSE(reserve.held()) << "it has just looked";
   reserve.restore(100 + 2 * files::DiskReserve::kRetrySeconds + 2);
   EXPECT_TRUE(reserve.held());
   EXPECT_EQ(std::filesystem::file_size(path),
