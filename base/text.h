@@ -13,6 +13,9 @@ namespace regatta::base {
 // what is not seen or reorders its neighbours (U+202E) as \u{202E}. Changes nothing twice.
 [[nodiscard]] std::string printable(std::string_view text);
 
+// RFC 3629: no overlong form, no surrogate.
+[[nodiscard]] bool is_utf8(std::string_view text);
+
 // Whole-string parses; nothing on anything else.
 [[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view text);
 [[nodiscard]] std::optional<double> parse_number(std::string_view text);

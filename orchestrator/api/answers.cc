@@ -62,6 +62,17 @@ std::string_view status_title(int status) {
   return found == kTitles.end() ? "Error" : found->second;
 }
 
+Json read_body(const std::string& body, int depth) {
+  if (!base::json_depth_at_most(body, depth)) return {};
+  Json json = base::parse_json<Json>(body);
+  if (json.is_discarded()) return {};
+  if (const auto twice = base::repeated_key(body)) {
+    const std::string key = base::printable(*twice);
+    throw base::Error(base::Code::User, key + " stands twice in the body; give it once", key);
+  }
+  return json;
+}
+
 Response json_response(int status, const Json& json) {
   return text_response(status, base::json_text(json) + "\n");
 }

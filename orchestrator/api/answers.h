@@ -12,6 +12,10 @@
 
 namespace regatta::orchestrator::api {
 
+// The JSON of a body; null where it is none, or nests deeper than `depth`. Code::User where a key
+// stands twice in one object: two readers would take two different values.
+[[nodiscard]] nlohmann::ordered_json read_body(const std::string& body, int depth);
+
 [[nodiscard]] Response json_response(int status, const nlohmann::ordered_json& json);
 // 200 with {name: [each of the rows], …rest}, made row by row: a long list is never in memory as
 // JSON, which takes several times as long. row: of the index.

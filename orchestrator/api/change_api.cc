@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "orchestrator/api/answers.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -22,8 +23,7 @@ std::optional<std::string> key_of(const Request& request) {
 }
 
 control::ForkRequest parse_fork(const std::string& body) {
-  const Json json =
-      base::json_depth_at_most(body, kForkDepth) ? base::parse_json<Json>(body) : Json();
+  const Json json = read_body(body, kForkDepth);
   control::ForkRequest request;
   std::string wrong;  // the first key that is
   bool good = json.is_object();

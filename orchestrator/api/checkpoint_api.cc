@@ -32,8 +32,7 @@ constexpr double kWholeSeconds = 60;  // where a whole checkpoint is read
 // The body of a pin: nothing, or {"reason": "…"}.
 std::string read_reason(const std::string& body) {
   if (body.find_first_not_of(" \t\r\n") == std::string::npos) return "";
-  const Json json =
-      base::json_depth_at_most(body, kMostDepth) ? base::parse_json<Json>(body) : Json();
+  const Json json = read_body(body, kMostDepth);
   const bool good = json.is_object() && json.size() <= 1 &&
                     (json.empty() || (json.contains("reason") && json["reason"].is_string()));
   if (!good) {
@@ -53,8 +52,7 @@ std::string read_reason(const std::string& body) {
 checkpoints::ExportRequest read_export(const std::string& body) {
   checkpoints::ExportRequest request;
   if (body.find_first_not_of(" \t\r\n") == std::string::npos) return request;
-  const Json json =
-      base::json_depth_at_most(body, kMostDepth) ? base::parse_json<Json>(body) : Json();
+  const Json json = read_body(body, kMostDepth);
   bool good = json.is_object();
   std::string wrong;  // the first key that is
   for (const auto& [key, value] : json.items()) {

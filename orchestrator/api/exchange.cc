@@ -198,7 +198,8 @@ Wire exchange(const RequestHead& head, std::string_view body, const Peer& peer,
     Request request = without_path(head);
     request.id = request_id_of(head);
     request.path = path;
-    request.body = std::move(whole);
+    request.body =
+        whole.empty() ? std::string(body) : std::move(whole);  // of a POST alone: the library's
     request.peer = peer;
     Response response = with_request_id(asked(request, handler), request.id);
     return compressed(with_tag(std::move(response), request), request);

@@ -34,7 +34,9 @@ struct Request {
   std::string body;
   Peer peer = {};
   std::string repeated_query = {};  // the name of a query parameter that came twice; else empty
-  std::string id = {};              // delivery.h
+  std::string unreadable_query =
+      {};               // a part of the query, as sent, that is no NAME=VALUE in UTF-8
+  std::string id = {};  // delivery.h
 
   // Empty where there is none of that name, which is in lower case.
   [[nodiscard]] std::string header(const std::string& name) const {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "orchestrator/api/answers.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -24,8 +25,7 @@ bool is_list_of_texts(const Json& value) {
 }  // namespace
 
 runs::LabelChange parse_labels(const std::string& body) {
-  const Json json =
-      base::json_depth_at_most(body, kLabelDepth) ? base::parse_json<Json>(body) : Json();
+  const Json json = read_body(body, kLabelDepth);
   runs::LabelChange change;
   std::string wrong;  // the first key that is
   bool good = json.is_object() && !json.empty();

@@ -50,8 +50,8 @@ Response Api::references(const Call& call) {
 
 Response Api::add_reference(const Call& call) {
   const std::string& body = call.request.body;
-  const Json json = base::json_depth_at_most(body, kDepth) ? base::parse_json<Json>(body) : Json();
-  if (json.is_discarded()) {
+  const Json json = read_body(body, kDepth);
+  if (json.is_null()) {
     throw base::Error(base::Code::User, "the body is not JSON");
   }
   runs::ReferenceCurve curve = runs::parse_reference(json);

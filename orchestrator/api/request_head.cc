@@ -100,19 +100,38 @@ int digit(char c) {
   return -1;
 }
 
-// Of a query: %XX as bytes, '+' as a space; a '%' without two digits stays as it is.
-std::string decoded(std::string_view text) {
+// Of a query: %XX as bytes, '+' as a space. Nothing where a '%' has no two digits, or where what
+// comes out is not UTF-8.
+std::optional<std::string> decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 &&
-        digit(text[i + 2]) >= 0) {
-      out += static_cast<char>(16 * digit(text[i + 1]) + digit(text[i + 2]));
-      i += 2;
-    } else {
+    if (text[i] != '%') {
       out += text[i] == '+' ? ' ' : text[i];
+      continue;
+    }
+    if (i + 2 >= text.size() || digit(text[i + 1]) < 0 || digit(text[i + 2]) < 0) {
+      return std::nullopt;
+    }
+    out += static_cast<char>(16 * digit(text[i + 1]) + digit(text[i + 2]));
+    i += 2;
+  }
+  if (!base::is_utf8(out)) return std::nullopt;
+  return out;
+}
+
+void read_query(std::string_view text, Request* request) {
+  for (const std::string& pair : base::split(text, '&')) {
+    if (pair.empty()) continue;
+    const std::size_t equals = pair.find('=');
+    const auto name = decoded(std::string_view(pair).substr(0, equals));
+    const auto value =
+        decoded(equals == std::string::npos ? "" : std::string_view(pair).substr(equals + 1));
+    if (!name || name->empty() || !value) {
+      request->unreadable_query = pair;
+    } else if (!request->query.emplace(*name, *value).second) {
+      request->repeated_query = *name;
     }
   }
-  return out;
 }
 
 }  // namespace
@@ -197,15 +216,7 @@ Request without_path(const RequestHead& head) {
   Request request;
   request.method = head.method == "HEAD" ? "GET" : head.method;
   if (mark != std::string::npos) {
-    for (const std::string& pair :
-         base::split(std::string_view(head.target).substr(mark + 1), '&')) {
-      const std::size_t equals = pair.find('=');
-      const std::string name = decoded(std::string_view(pair).substr(0, equals));
-      if (name.empty()) continue;
-      const std::string value =
-          equals == std::string::npos ? "" : decoded(std::string_view(pair).substr(equals + 1));
-      if (!request.query.emplace(name, value).second) request.repeated_query = name;
-    }
+    read_query(std::string_view(head.target).substr(mark + 1), &request);
   }
   for (const Field& field : head.fields) {
     const auto [it, first] = request.headers.emplace(field.name, field.value);

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
@@ -78,6 +79,19 @@ std::string wanted_of(const Parameter& parameter, const std::string& value) {
       return "";
   }
   return "";
+}
+
+// What is sent and not read would be believed to have been taken: {"dry_run": true} above all.
+std::optional<Response> refuse_body(const Request& request, const Route& route) {
+  const std::string_view body = base::trimmed(request.body, " \t\r\n");
+  if (route.body != RequestBody::None || body.empty() || body == "{}") return std::nullopt;
+  std::vector<std::string> names;
+  for (const Parameter& parameter : route.query) names.emplace_back(parameter.name);
+  return error_response(
+      base::Error(base::Code::User,
+                  "this address takes no body; send none" +
+                      (names.empty() ? "" : ", and " + base::join(names, ", ") + " in the query")),
+      "");
 }
 
 std::optional<Response> refuse_parameters(const Call& call) {
@@ -162,6 +176,12 @@ std::optional<double> Call::moment(std::string_view name) const {
 }
 
 std::optional<Response> refuse_query(const Request& request, Parameters known) {
+  if (!request.unreadable_query.empty()) {
+    return parameter_problem(request.unreadable_query,
+                             shown(request.unreadable_query) +
+                                 " in the query cannot be read; send NAME=VALUE in UTF-8, with %XX "
+                                 "for what has a meaning there");
+  }
   for (const auto& asked : request.query) {
     const std::string& name = asked.first;
     const std::string& value = asked.second;
@@ -198,6 +218,7 @@ std::variant<Call, Response> find_route(std::span<const Route> routes, const Req
     if (route.path != first->path) continue;
     if (route.method == request.method) {
       if (const auto refused = refuse_query(request, route.query)) return *refused;
+      if (const auto refused = refuse_body(request, route)) return *refused;
       Call call{request, route, names_in(route.path, parts)};
       if (auto refused = refuse_parameters(call)) return *std::move(refused);
       return call;

@@ -88,13 +88,14 @@ struct Call {
 
 // parts: of the path after "/api/v1/". Of two paths that fit, the first in the table counts. Else
 // the answer: 404 for no address, 405 with Allow for another method, 400 for a query parameter that
-// the route does not know, that came twice, or whose value is none; 403 for one whose scope the
-// request does not have.
+// the route does not know, that came twice, or whose value is none; 422 for a body where it takes
+// none; 403 for a parameter whose scope the request does not have.
 [[nodiscard]] std::variant<Call, Response> find_route(std::span<const Route> routes,
                                                       const Request& request,
                                                       const std::vector<std::string>& parts);
 
-// 400 for a query parameter that is not among these, that came twice, or whose value is none.
+// 400 for a query that cannot be read, and for a parameter of it that is not among these, that came
+// twice, or whose value is none.
 [[nodiscard]] std::optional<Response> refuse_query(const Request& request, Parameters known);
 
 // 403 unless the request has the scope.

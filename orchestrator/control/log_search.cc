@@ -92,7 +92,10 @@ std::optional<SearchPlace> parse_place(const std::string& text) {
     }
     numbers[i] = *number;
   }
-  return SearchPlace{static_cast<std::uint64_t>(numbers[0]), numbers[1], numbers[2]};
+  const SearchPlace place{static_cast<std::uint64_t>(numbers[0]), numbers[1], numbers[2]};
+  if (place.text() != text || place.line < 1)
+    return std::nullopt;  // "07" is nothing that was given
+  return place;
 }
 
 SearchPart search_log(const LogPattern& pattern, const ReadLog& read, SearchPlace from,

@@ -95,7 +95,10 @@ void remove_rows(Database& database, runs::RunNumber run) {
   remove("runs WHERE number = ?1");
 }
 
-Store::Store(const base::Path& directory, const StoreOptions& options) : options_(options) {
+Store::Store(const base::Path& directory, const StoreOptions& options)
+    : options_(options),
+      clock_(options.clock != nullptr ? *options.clock : base::system_clock()),
+      trouble_(clock_) {
   if (options_.vfs.empty()) take(directory);
   try {
     open(directory / "store.sqlite");
@@ -130,11 +133,11 @@ IntegrityCheck::Result Store::integrity() const {
 void Store::open(const base::Path& path) {
   file_ = path;
   writer_ = std::make_unique<Database>(path, Database::Access::ReadWrite, options_.vfs);
-  writer_->on_disk_failure([this](const std::string& text) { note_trouble(text); });
+  writer_->on_disk_failure([this](const std::string& text) { trouble_.note(text); });
   migrate();
   // What is read from here on is answered to people.
   writer_->sync_log();
-  events_ = std::make_unique<EventLog>(*writer_, clock());
+  events_ = std::make_unique<EventLog>(*writer_, clock_);
   own_readers_ = std::make_unique<ReaderPool>(path, kOwnReaders, options_.vfs);
   request_readers_ = std::make_unique<ReaderPool>(path, kRequestReaders, options_.vfs);
   pool_ = own_readers_.get();
@@ -246,25 +249,7 @@ std::unique_lock<std::mutex> Store::lock_writes() {
 
 void Store::keep_reserve() {
   const std::unique_lock lock(write_mutex_, std::try_to_lock);
-  if (lock.owns_lock() && reserve_) reserve_->restore(clock().monotonic_seconds());
-}
-
-base::Clock& Store::clock() const {
-  return options_.clock != nullptr ? *options_.clock : base::system_clock();
-}
-
-void Store::note_trouble(const std::string& text) {
-  const std::lock_guard lock(trouble_mutex_);
-  trouble_ = text;
-  trouble_since_ = clock().monotonic_seconds();
-}
-
-std::optional<std::string> Store::trouble() const {
-  const std::lock_guard lock(trouble_mutex_);
-  if (trouble_.empty() || clock().monotonic_seconds() - trouble_since_ > kTroubleSeconds) {
-    return std::nullopt;
-  }
-  return "the controller cannot write its store: " + trouble_;
+  if (lock.owns_lock() && reserve_) reserve_->restore(clock_.monotonic_seconds());
 }
 
 // Seldom more than the milliseconds of one read, for which writes wait: whoever comes meanwhile

@@ -19,6 +19,7 @@
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/node_changes.h"
 #include "orchestrator/store/database.h"
+#include "orchestrator/store/disk_trouble.h"
 #include "orchestrator/store/event_log.h"
 #include "orchestrator/store/integrity.h"
 #include "orchestrator/store/store_reads.h"
@@ -163,10 +164,9 @@ class Store : public StoreReads {
   // What that has found so far.
   [[nodiscard]] IntegrityCheck::Result integrity() const;
 
-  // Why the disk did not take what was written, in one line, while it is less than kTroubleSeconds
-  // ago: what people see stands still, and the journals wait.
-  [[nodiscard]] std::optional<std::string> trouble() const;
-  static constexpr double kTroubleSeconds = 30;
+  // Why the disk does not take what is written, in one line: what people see stands still, and the
+  // journals wait.
+  [[nodiscard]] std::optional<std::string> trouble() const { return trouble_.text(); }
   // Takes the room for a full disk again once there is some; often, it seldom has something to do.
   void keep_reserve();
 
@@ -176,8 +176,6 @@ class Store : public StoreReads {
  private:
   void take(const base::Path& directory);
   void open(const base::Path& path);
-  [[nodiscard]] base::Clock& clock() const;
-  void note_trouble(const std::string& text);
   // Every write begins with it.
   [[nodiscard]] std::unique_lock<std::mutex> lock_writes();
   void bound_log();
@@ -202,15 +200,14 @@ class Store : public StoreReads {
                       const std::vector<trainer::contract::JournalRecord>& records);
 
   StoreOptions options_;
+  base::Clock& clock_;
+  DiskTrouble trouble_;
   base::UniqueFd lock_;
   base::Path file_;
   std::mutex write_mutex_;
   std::unique_ptr<files::DiskReserve> reserve_;  // null where a VFS has the file
   std::unique_ptr<Database> writer_;
   std::unique_ptr<EventLog> events_;
-  mutable std::mutex trouble_mutex_;
-  std::string trouble_;
-  double trouble_since_ = 0;
   double next_log_look_ = 0;
   std::int64_t next_cursor_ = 1;
   std::int64_t next_run_ = 1, next_attempt_ = 1;

@@ -75,6 +75,17 @@ TEST(Printable, LeavesNothingForATerminal) {
   }
 }
 
+TEST(IsUtf8, HoldsForWhatRfc3629Allows) {
+  for (const char* const good :
+       {"", "a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xEF\xBF\xBF"}) {
+    EXPECT_TRUE(is_utf8(good)) << good;
+  }
+  for (const char* const bad : {"\xFF", "a\x80", "\xC3", "\xC0\xAF", "\xED\xA0\x80",
+                                "\xF4\x90\x80\x80", "\xE2\x82", "\xF0\x9F\x98"}) {
+    EXPECT_FALSE(is_utf8(bad)) << printable(bad);
+  }
+}
+
 TEST(ParseInteger, TakesWholeStringsOnly) {
   EXPECT_EQ(parse_integer("0"), 0);
   EXPECT_EQ(parse_integer("-17"), -17);

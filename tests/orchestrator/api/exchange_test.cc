@@ -64,11 +64,34 @@ TEST(Exchange, PathsAreDecodedOnce) {
 TEST(Exchange, QueriesLoseNothing) {
   const auto query = [](const std::string& target) { return asked(head_of("GET", target)).query; };
   using Query = std::map<std::string, std::string>;
-  EXPECT_EQ(query("/x?a=b+c%20d&e&=f&g="), (Query{{"a", "b c d"}, {"e", ""}, {"g", ""}}));
+  EXPECT_EQ(query("/x?a=b+c%20d&e&&g=&"), (Query{{"a", "b c d"}, {"e", ""}, {"g", ""}}));
   EXPECT_EQ(query("/x?a=b?c=d"), (Query{{"a", "b?c=d"}}));
-  EXPECT_EQ(query("/x?a=%u0041%"), (Query{{"a", "%u0041%"}}));
+  EXPECT_EQ(query("/x?a=%C3%A9%41"), (Query{{"a", "\u00e9A"}}));
   EXPECT_EQ(query("/x?"), Query());
   EXPECT_EQ(asked(head_of("GET", "/x?a=1&a=1")).repeated_query, "a") << "equal ones, too";
+}
+
+TEST(Exchange, WhatOfAQueryCannotBeReadIsKnown) {
+  for (const std::string part :
+       {"=f", "=", "a=%u0041", "a=%", "a=%4", "%zz=1", "a=%ff", "a=%C3", "a=%ED%A0%80"}) {
+    const api::Request request = asked(head_of("GET", "/x?b=1&" + part + "&c=2"));
+    EXPECT_EQ(request.unreadable_query, part);
+    EXPECT_EQ(request.query.count("a"), 0U) << part;
+  }
+  EXPECT_EQ(asked(head_of("GET", "/x?b=1&&c")).unreadable_query, "");
+}
+
+// The library reads the body of a POST alone.
+TEST(Exchange, ABodyIsSeenWithEveryMethod) {
+  for (const std::string method : {"POST", "DELETE", "GET"}) {
+    std::string seen;
+    (void)exchanged(head_of(method, "/x"), "{\"dry_run\": true}", {},
+                    [&](const api::Request& request) {
+                      seen = request.body;
+                      return api::Response{};
+                    });
+    EXPECT_EQ(seen, "{\"dry_run\": true}") << method;
+  }
 }
 
 TEST(Exchange, PathsAreBounded) {

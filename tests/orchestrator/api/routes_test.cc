@@ -116,6 +116,58 @@ TEST_F(RoutesTest, WhatIsTheOwnersIsAnsweredOverTheSocketAlone) {
   EXPECT_EQ(owners, 1) << "secrets";
 }
 
+TEST_F(RoutesTest, WhatTakesNoBodyRefusesOne) {
+  for (const Route& route : Api::routes()) {
+    if (route.body != RequestBody::None) continue;
+    Request request;
+    request.method = route.method;
+    request.path = "/api/v1/" + path_of(route);
+    request.body = "{\"dry_run\": true}";
+    const Response response = api_.handle(request);
+    EXPECT_EQ(response.status, 422) << route.method << " " << route.path << response.body;
+    EXPECT_THAT(response.body, HasSubstr("takes no body"));
+    if (route.path == "runs/{id}/archive") {
+      EXPECT_THAT(response.body, HasSubstr("dry_run in the query"));
+    }
+  }
+  EXPECT_FALSE(store_->run(id_)->archived);
+  Request request;
+  request.method = "POST";
+  request.path = "/api/v1/runs/" + id_ + "/cancel";
+  request.body = " {}\n";
+  EXPECT_EQ(api_.handle(request).status, 202) << "an empty object asks for nothing";
+}
+
+TEST_F(RoutesTest, AQueryThatCannotBeReadIsRefused) {
+  Request request;
+  request.method = "GET";
+  request.path = "/api/v1/runs";
+  request.unreadable_query = "text=%ff";
+  const Response response = api_.handle(request);
+  EXPECT_EQ(response.status, 400);
+  EXPECT_THAT(response.body, HasSubstr("'text=%ff' in the query cannot be read"));
+  EXPECT_THAT(response.body, HasSubstr("\"parameter\":\"text=%ff\""));
+}
+
+TEST_F(RoutesTest, AKeyThatStandsTwiceInABodyIsRefused) {
+  for (const auto& [path, body] : std::map<std::string, std::string>{
+           {"runs/" + id_ + "/labels", R"({"note": "a", "note": "b"})"},
+           {"runs/" + id_ + "/fork", R"({"name": "a", "changes": {"steps": 1, "steps": 2}})"},
+           {"runs/" + id_ + "/checkpoints/latest/pin", R"({"reason": "a", "reason": "b"})"},
+           {"runs/" + id_ + "/checkpoints/latest/export",
+            R"({"for": "encoder", "for": "encoder"})"},
+           {"references", R"({"name": "a", "name": "b"})"}}) {
+    Request request;
+    request.method = "POST";
+    request.path = "/api/v1/" + path;
+    request.body = body;
+    const Response response = api_.handle(request);
+    EXPECT_EQ(response.status, 422) << path;
+    EXPECT_THAT(response.body, HasSubstr("stands twice")) << path;
+    EXPECT_THAT(response.body, HasSubstr("\"key\":\"")) << path;
+  }
+}
+
 TEST_F(RoutesTest, OtherAddressesAre404) {
   for (const char* path : {"", "nothing", "runs/x/y", "runs/", "version/", "run", "Runs",
                            "runs/x/cancel/y", "runs/x/checkpoints/1/2/3", "tickets", "session"}) {

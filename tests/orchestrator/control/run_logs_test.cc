@@ -97,6 +97,14 @@ class HastyClock final : public base::Clock {
   mutable double now_ = 0;
 };
 
+TEST(SearchPlaceTest, IsOnlyWhatWasGiven) {
+  EXPECT_TRUE(parse_place("120.37.2"));
+  for (const char* const text : {"120.037.2", "0120.37.2", "+1.2.3", "1.0.2", "1.2", "1.2.3.4",
+                                 "1..3", "-1.2.3", "1.2.99999999999999999999"}) {
+    EXPECT_FALSE(parse_place(text)) << text;
+  }
+}
+
 TEST(LogSearch, PartsThatTheClockEndsAreOneSearch) {
   std::string log;
   for (int line = 1; line <= 500; ++line) {

@@ -207,7 +207,7 @@ TEST_F(CrashVfsTest, StoreFailureIsTroubleForAWhile) {
   EXPECT_THAT(*store_->trouble(), testing::StartsWith("the controller cannot write its store: "));
   store_->add_run(run("taken"));
   EXPECT_TRUE(store_->trouble()) << "what failed may wait for its next try";
-  clock.now += store::Store::kTroubleSeconds + 1;
+  clock.now += store::DiskTrouble::kSeconds + 1;
   EXPECT_EQ(store_->trouble(), std::nullopt);
 }
 
