@@ -247,6 +247,10 @@ class Controller {
   // What a request about a run holds while it is carried out: the run, and its key.
   [[nodiscard]] files::NameLocks::Held hold(const std::string& run,
                                             const std::optional<store::RequestKey>& key);
+  // The key alone, by who takes it before there is a run to hold: an equal request waits for the
+  // end of this one and is answered alike.
+  [[nodiscard]] std::optional<files::NameLocks::Held> hold_key(
+      const std::optional<store::RequestKey>& key);
   // Whether the same request was carried out before. Code::Conflict where another one was.
   [[nodiscard]] bool was_done(const std::optional<store::RequestKey>& key);
   bool nothing_to_do(const runs::Run& run, const std::optional<store::RequestKey>& key);

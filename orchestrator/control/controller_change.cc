@@ -98,7 +98,7 @@ bool Controller::alter(Alteration what, const std::string& name, const std::stri
   if (extends) {
     refuse_extension(run, changed);
   } else if (file.words.empty()) {
-    return false;
+    return nothing_to_do(run, request);
   } else if (const bool other_steps = changed.summary.steps != config_of(run).steps; other_steps) {
     if (is_over(run))
       refuse(run, "is over; " + command("regatta extend --steps N", run) + " continues it");

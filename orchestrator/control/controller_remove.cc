@@ -90,6 +90,7 @@ Removal Controller::remove(const std::string& name, const RemoveOptions& options
   Removal removal;
   const auto key =
       options.dry_run ? std::nullopt : key_for(options.idempotency_key, "remove " + name);
+  std::optional<files::NameLocks::Held> request = hold_key(key);
   if (was_done(key)) {  // it is gone, and so is what its name was short for
     removal.run.id = name;
     removal.run.directory = (options_.runs_directory / name).string();
@@ -114,7 +115,7 @@ Removal Controller::remove(const std::string& name, const RemoveOptions& options
   base::Path moved;
   bool forgotten = true;
   {
-    const files::NameLocks::Held held = hold(removal.run.id, key);
+    const files::NameLocks::Held held = hold(removal.run.id, std::nullopt);
     removal.run = find_over(removal.run.id);
     refuse_removal(removal.run);
     // The name first: from here on it is no run, and the next controller does the rest.
@@ -125,6 +126,7 @@ Removal Controller::remove(const std::string& name, const RemoveOptions& options
       forgotten = false;
     }
   }
+  if (forgotten) request.reset();
   base::log(base::LogLevel::Info, "run " + removal.run.id + " was removed");
   if (!moved.empty()) remove_files(moved, &removal);
   if (!forgotten) forget(removal.run, options.by, key);
@@ -211,6 +213,7 @@ Archival Controller::archive(const std::string& name, DryRun dry_run, const std:
   archival.run = find(name);
   const auto key = dry_run == DryRun::Yes ? std::nullopt
                                           : key_for(idempotency_key, "archive " + archival.run.id);
+  const std::optional<files::NameLocks::Held> request = hold_key(key);
   if (was_done(key)) return archival;  // it may have been resumed since
   archival.run = find_over(name);
   const runs::Run& run = archival.run;
@@ -231,7 +234,7 @@ Archival Controller::archive(const std::string& name, DryRun dry_run, const std:
   archival.files = *found;
   if (dry_run == DryRun::Yes) return archival;
 
-  const files::NameLocks::Held held = hold(run.id, key);
+  const files::NameLocks::Held held = hold(run.id, std::nullopt);
   archival.run = find_over(run.id);  // it may have been resumed
   store_.set_archived(run.number, true, by, key);
   archival.run.archived = true;

@@ -36,6 +36,12 @@ files::NameLocks::Held Controller::hold(const std::string& run,
   return changing_.take(names, kChangeSeconds);
 }
 
+std::optional<files::NameLocks::Held> Controller::hold_key(
+    const std::optional<store::RequestKey>& key) {
+  if (!key) return std::nullopt;
+  return changing_.take({lock_name(key->key)}, kChangeSeconds);
+}
+
 bool Controller::was_done(const std::optional<store::RequestKey>& key) {
   const auto before = key ? store_.changed_with(key->key) : std::nullopt;
   if (!before) return false;
@@ -216,6 +222,8 @@ void Controller::take_up(OpenRun* open) {
   run.state = runs::RunState::Queued;
   run.reason = "was resumed";
   if (const auto stored = store_.run(run.id)) {
+    const bool succeeded = open->run.state == runs::RunState::Succeeded;
+    if (succeeded || stored->summary.steps > run.summary.steps) run.reason = "was extended";
     run.config = stored->config;
     run.changed_utc = stored->changed_utc;
   }

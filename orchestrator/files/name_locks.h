@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace regatta::orchestrator::files {
@@ -16,8 +17,10 @@ class NameLocks {
   class Held {
    public:
     ~Held() { locks_.release(names_); }
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
+    Held(Held&& other) noexcept : locks_(other.locks_), names_(std::move(other.names_)) {
+      other.names_.clear();
+    }
+    Held& operator=(Held&&) = delete;
 
    private:
     friend class NameLocks;

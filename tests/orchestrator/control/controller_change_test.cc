@@ -85,6 +85,7 @@ TEST_F(ChangeTest, AFinishedRunGoesOnAsOneCurve) {
   EXPECT_EQ(on_disk(id).steps, 200) << "written when it is answered";
   EXPECT_EQ(run(id).summary.steps, 200);
   ticks();
+  EXPECT_THAT(events(id, "run.queued"), testing::Contains(": was extended"));
   EXPECT_EQ(state(id), runs::RunState::Starting);
   ASSERT_EQ(scheduler_.launches.size(), 2U);
   EXPECT_EQ(scheduler_.launches[1].run_directory, directory(id).path());
@@ -205,6 +206,18 @@ TEST_F(ChangeTest, AKeyDoesOneThingOnce) {
   (void)controller_->remove(id, {});
   const std::string other = finished();
   EXPECT_TRUE(controller_->extend(other, R"({"steps": 200})", "k1"));
+}
+
+TEST_F(ChangeTest, WhatChangedNothingIsNotDoneLater) {
+  const std::string id = finished();
+  const std::string request = R"({"checkpoint": {"keep_last": 5}})";
+  EXPECT_TRUE(controller_->change(id, request, "k1"));
+  EXPECT_FALSE(controller_->change(id, request, "k2")) << "it is so already";
+  EXPECT_TRUE(controller_->change(id, R"({"checkpoint": {"keep_last": 2}})", "k3"));
+  EXPECT_FALSE(controller_->change(id, request, "k2")) << "the same request, come again";
+  EXPECT_EQ(on_disk(id).keep_last, 2);
+  expect_refused(base::Code::Conflict, "use a new key",
+                 [&] { (void)controller_->change(id, R"({"steps": 300})", "k2"); });
 }
 
 // Acknowledged, and the controller is killed: before it wrote anything into the directory, or
