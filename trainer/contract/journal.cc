@@ -1,6 +1,8 @@
 #include "trainer/contract/journal.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -159,6 +161,26 @@ void fields(Archive& archive, auto& r, const DivergenceRecord*) {
 template <typename Archive>
 void fields(Archive&, auto&, const UnknownRecord*) {}
 
+// What a number of that name can be. Whatever else stands there is damage, or somebody who would
+// have a run look as if it had reached its target: no such record is believed. Not a number is what
+// a trainer says of a loss that is none; what the reader of a rank's figures makes of them is his.
+bool can_be(std::string_view name, double value) {
+  constexpr double kSlack = 1e-3;    // of differences of a clock
+  constexpr double kLongest = 1e10;  // seconds: 300 years
+  if (std::isnan(value)) return true;
+  if (name == "utc_seconds") return value >= 0 && value <= kLongest;
+  if (name.ends_with("seconds")) return value >= -kSlack && value <= kLongest;
+  if (name.ends_with("accuracy")) return value >= 0 && value <= 1;
+  return true;
+}
+bool can_be(std::string_view name, std::int64_t value) {
+  constexpr std::string_view kCounts[] = {"step",   "steps",  "first_step", "samples",
+                                          "tokens", "masked", "batch_size", "parameters"};
+  constexpr std::int64_t kLargest = std::int64_t{1} << 53U;  // that a double has, too
+  if (std::find(std::begin(kCounts), std::end(kCounts), name) == std::end(kCounts)) return true;
+  return value >= 0 && value <= kLargest;
+}
+
 class Writer {
  public:
   explicit Writer(Json& json) : json_(json) {}
@@ -209,7 +231,7 @@ class Reader {
     const auto it = json_.find(name);
     if (it == json_.end() || it->is_null()) return;
     double number = 0;
-    take(*it, number);
+    take(name, *it, number);
     value = number;
   }
   // kMaxList elements at most, here and below.
@@ -232,7 +254,7 @@ class Reader {
     values.clear();
     for (const Json& element : *field) {
       Number number{};
-      take(element, number);
+      take(name, element, number);
       if (!good_) return;
       values.push_back(number);
     }
@@ -246,25 +268,26 @@ class Reader {
   template <typename Number>
   void read_number(const char* name, Number& value) {
     const auto it = json_.find(name);
-    if (it != json_.end()) take(*it, value);
+    if (it != json_.end()) take(name, *it, value);
   }
-  void take(const Json& field, double& value) {
+  void take(const char* name, const Json& field, double& value) {
     if (field.is_null()) {
       value = std::numeric_limits<double>::quiet_NaN();
     } else if (field.is_number()) {
       value = field.get<double>();
+      good_ = good_ && can_be(name, value);
     } else {
       good_ = false;
     }
   }
   template <typename Integer>
-  void take(const Json& field, Integer& value) {
+  void take(const char* name, const Json& field, Integer& value) {
     const bool fits =
         field.is_number_unsigned()  ? std::in_range<Integer>(field.get<std::uint64_t>())
         : field.is_number_integer() ? std::in_range<Integer>(field.get<std::int64_t>())
                                     : false;
     if (fits) value = field.get<Integer>();
-    good_ = good_ && fits;
+    good_ = good_ && fits && can_be(name, static_cast<std::int64_t>(value));
   }
   const Json* find(const char* name, bool (Json::*is_kind)() const noexcept) {
     const auto it = json_.find(name);

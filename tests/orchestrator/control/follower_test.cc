@@ -107,6 +107,32 @@ TEST_F(FollowerTest, SkipsAndCountsDamagedLines) {
   EXPECT_GE(store_.attempts(run_.number).at(0).damaged, 2);
 }
 
+TEST_F(FollowerTest, WhatCannotBeCountsAsDamagedAndMovesNothing) {
+  JournalAuthor journal(directory_, 1000);
+  trainer::contract::StartRecord start;
+  start.metric = "mlm_accuracy";
+  start.target = 0.5;
+  journal.start(1, 0, 1, start);
+  journal.step(2, 1);
+  follow();
+  const runs::RunSummary before = run_.summary;
+  journal.append(
+      R"({"sequence":90,"seconds":3,"type":"eval","step":1,"mlm_accuracy":7,"target_met":true})"
+      "\n"
+      R"({"sequence":91,"seconds":1e308,"type":"eval","step":1,"mlm_accuracy":0.6,"target_met":true})"
+      "\n"
+      R"({"sequence":92,"seconds":4,"type":"step","step":-3,"samples":1})"
+      "\n"
+      R"({"sequence":93,"seconds":4,"type":"step","step":2,"step_seconds":-1e9})"
+      "\n");
+  follow();
+  EXPECT_EQ(run_.summary.time_to_accuracy_seconds, std::nullopt);
+  EXPECT_EQ(run_.summary.value, before.value);
+  EXPECT_EQ(run_.summary.step, 1);
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(store_.attempts(run_.number).at(0).damaged, 4);
+}
+
 TEST_F(FollowerTest, ReadsInChunksOfBoundedSize) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);

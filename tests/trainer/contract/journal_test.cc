@@ -451,6 +451,58 @@ TEST(Journal, DamagedLinesAreNoRecords) {
   }
 }
 
+TEST(Journal, NumbersThatCannotBeMakeNoRecord) {
+  struct Row {
+    const char* type;
+    const char* field;
+    std::vector<const char*> can, cannot;
+  };
+  const std::vector<const char*> seconds = {"0", "-0.0005", "1e10", "null"};
+  const std::vector<const char*> no_seconds = {"-1", "1e11", "1e308", "-1e308"};
+  const std::vector<const char*> counts = {"0", "9007199254740992"};
+  const std::vector<const char*> no_counts = {"-1", "-3", "9007199254740993",
+                                              "9223372036854775807"};
+  const std::vector<const char*> shares = {"0", "1", "0.5", "null"};
+  const std::vector<const char*> no_shares = {"-0.1", "1.0001", "7", "1e300"};
+  const Row rows[] = {
+      {"phase", "seconds", seconds, no_seconds},
+      {"phase", "utc_seconds", {"0", "1795261682.5", "null"}, {"-1", "1e11"}},
+      {"step", "step", counts, no_counts},
+      {"step", "step_seconds", seconds, no_seconds},
+      {"step", "samples", counts, no_counts},
+      {"step", "tokens", counts, no_counts},
+      {"step", "masked", counts, no_counts},
+      {"step", "data_seconds", seconds, no_seconds},
+      {"step", "loss", {"-1e300", "1e300", "null"}, {}},
+      {"eval", "step", counts, no_counts},
+      {"eval", "mlm_accuracy", shares, no_shares},
+      {"eval", "nsp_accuracy", shares, no_shares},
+      {"eval", "eval_seconds", seconds, no_seconds},
+      {"start", "steps", counts, no_counts},
+      {"start", "first_step", counts, no_counts},
+      {"start", "parameters", counts, no_counts},
+      {"checkpoint", "step", counts, no_counts},
+      {"checkpoint", "checkpoint_seconds", seconds, no_seconds},
+      {"end", "step", counts, no_counts},
+      {"end", "exit_code", {"-1", "75"}, {}},
+      {"divergence", "checkpoint_step", {"-1", "5"}, {}},
+      {"trial", "cut_seconds", {"[0, 0.5]"}, {"[0, -1]", "[1e11]"}},
+  };
+  const auto is_record = [](const Row& row, const char* value) {
+    const std::string line =
+        std::string(R"({"type":")") + row.type + R"(",")" + row.field + "\":" + value + "}";
+    return contract::parse_record(line).has_value();
+  };
+  for (const Row& row : rows) {
+    for (const char* const value : row.can) {
+      EXPECT_TRUE(is_record(row, value)) << row.type << " " << row.field << " " << value;
+    }
+    for (const char* const value : row.cannot) {
+      EXPECT_FALSE(is_record(row, value)) << row.type << " " << row.field << " " << value;
+    }
+  }
+}
+
 TEST(Journal, EveryTruncationOfALineIsDamagedOrTorn) {
   contract::StepRecord step;
   step.loss = 1.25;
