@@ -1,14 +1,13 @@
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/following.h"
 #include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
@@ -16,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kEventsPause = std::chrono::seconds(1);
+constexpr double kEventsPauseSeconds = 1;
 constexpr int kMostAtOnce = 1000;
 
 // "demo-4f2a91 attempt 2 step 1200", and what else an event is about.
@@ -86,21 +85,13 @@ class Events : public Command {
     const Client client = client_.connect();
     Json answer = client.get(query(since_, limit_));
     if (!follow_ && client_.output.print(answer)) return 0;
-    bool warned = false;
+    PatientClient patient(client, true);
     for (;;) {
       print(answer);
       if (!follow_) return 0;
-      if (!answer.value("more", false) || !since_) std::this_thread::sleep_for(kEventsPause);
+      if (!answer.value("more", false) || !since_) pause_for_reader(kEventsPauseSeconds);
       since_ = answer.value("next", since_.value_or(0));
-      try {
-        answer = client.get(query(since_, kMostAtOnce));
-        warned = false;
-      } catch (const base::Error& error) {  // it may be restarting
-        if (error.code() != base::Code::Retry) throw;
-        if (!warned) std::cerr << "regatta: " << error.what() << "; tries again\n";
-        warned = true;
-        answer = Json{{"events", Json::array()}, {"next", *since_}};
-      }
+      answer = patient.get(query(since_, kMostAtOnce));
     }
   }
 

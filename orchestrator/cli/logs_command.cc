@@ -1,10 +1,8 @@
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -12,6 +10,7 @@
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/following.h"
 #include "orchestrator/cli/usage_error.h"
 #include "orchestrator/text/log_lines.h"
 #include "orchestrator/text/terminal.h"
@@ -21,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kLogPause = std::chrono::milliseconds(500);
+constexpr double kLogPauseSeconds = 0.5;
 constexpr double kProgressSeconds = 5;
 
 std::string files_table(const Json& files) {
@@ -41,7 +40,7 @@ std::string files_table(const Json& files) {
 // What training does, told between the lines of a log.
 class Training {
  public:
-  Training(const Client& client, std::string path, double every_seconds)
+  Training(PatientClient& client, std::string path, double every_seconds)
       : client_(client), path_(std::move(path)), every_seconds_(every_seconds) {}
 
   void show(const Json& run) {
@@ -62,7 +61,7 @@ class Training {
   }
 
  private:
-  const Client& client_;
+  PatientClient& client_;
   std::string path_;
   double every_seconds_;
   std::int64_t cursor_ = 0;
@@ -128,7 +127,7 @@ class Logs : public Command {
     path_ = "/runs/" + path_part(run_);
     if (list_) return list(client);
     if (grep_) return search(client);
-    return follow(client);
+    return show(client);
   }
 
  private:
@@ -197,7 +196,7 @@ class Logs : public Command {
 
   // The log after `file` among those of processes, ranks, and scripts whose ranks have none yet, so
   // that no start is left out.
-  [[nodiscard]] std::string after(const Client& client, const std::string& file) const {
+  [[nodiscard]] std::string after(PatientClient& client, const std::string& file) const {
     const Json found = client.get(path_ + "/logs/files");
     bool passed = false;
     std::string script;
@@ -215,7 +214,10 @@ class Logs : public Command {
     return script;
   }
 
-  int follow(const Client& client) {
+  // With -f over restarts of the controller, too; but a slip in its address is told at once.
+  int show(const Client& once) {
+    PatientClient client(once, follow_);
+    if (follow_) (void)once.get(path_);
     Training training(client, path_, every_seconds_.value_or(kProgressSeconds));
     const bool as_text = client_options_.output.is_text();
     Reading reading{choice()};
@@ -258,7 +260,7 @@ class Logs : public Command {
         training.show(run);
       }
       if (ended && (!follow_ || over)) return 0;
-      if (ended) std::this_thread::sleep_for(kLogPause);
+      if (ended) pause_for_reader(kLogPauseSeconds);
     }
   }
 

@@ -37,17 +37,20 @@ class World:
     def __init__(self, folder):
         self.data = folder / "controller"
         self.corpus = make_data(folder, BUILD / "trainer" / "regatta-train")
-        self.process = subprocess.Popen(
-            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.data, "--scheduler", "local",
-             "--trainer", BUILD / "trainer" / "regatta-train"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, **NO_DEFAULTS})
-        self.process.stdout.readline()
+        self.start()
         self.id = self.submit("logged", 10, 5)
         deadline = time.monotonic() + 60
         while self.get("")["state"] != "succeeded" and time.monotonic() < deadline:
             time.sleep(0.1)
         self.directory = pathlib.Path(self.get("")["directory"])
         self.log = self.directory / "launches" / "1.log"
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.data, "--scheduler", "local",
+             "--trainer", BUILD / "trainer" / "regatta-train"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env={**os.environ, **NO_DEFAULTS})
+        self.process.stdout.readline()
 
     def ask(self, method, path, body=None):
         connection = OverSocket(self.data / "controller.sock")
@@ -320,10 +323,53 @@ def following_goes_on_with_the_next_attempt(world):
     assert lines.index("-- launches/2.log") >= len(first.splitlines()), lines
 
 
+def following_goes_on_after_a_restart(world):
+    """Of events, too; no line twice, none lost, and it is said once that nobody answers."""
+    run = world.submit("outlasts", 10**6, 10**5)
+    command = [REGATTA, "{}", "--server", server_of(world.data), run, "-f"]
+    log, events = (subprocess.Popen([word.format(name) if word == "{}" else word for word in map(str, command)],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE) for name in ("logs", "events"))
+    deadline = time.monotonic() + 90
+    while world.ask("GET", "/" + run)[1]["step"] <= 10:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    world.process.kill()
+    world.process.wait()
+    time.sleep(3)
+    assert log.poll() is None and events.poll() is None
+    world.start()
+    while world.ask("POST", f"/{run}/cancel")[0] != 202:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    output, errors = log.communicate(timeout=90)
+    assert log.returncode == 0 and errors.decode().count("; tries again\n") in (1, 2), errors
+    lines = [line for line in output.decode().splitlines() if not line.startswith("-- ")]
+    assert lines == (world.data / "runs" / run / "launches" / "1.log").read_text().splitlines(), lines
+    wanted = [event["words"] for event in json.loads(world.regatta("events", run, "-o", "json").stdout)["events"]]
+    time.sleep(2.5)
+    events.terminate()
+    output, errors = events.communicate(timeout=30)
+    assert errors.decode().count("; tries again\n") in (1, 2), errors
+    assert len(output.decode().splitlines()) == len(wanted) > 2, (output, wanted)
+
+
+def one_who_waits_for_news_notices_that_nobody_reads(world):
+    run = world.submit("waited", 10**6, 10**5)
+    for words in (["events", "-f", "--kind", "node"], ["logs", run, "-f", "--every", "3600"]):
+        told = subprocess.Popen([REGATTA, words[0], "--server", server_of(world.data), *words[1:]],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(1.5)
+        told.stdout.close()
+        assert told.wait(timeout=30) == -signal.SIGPIPE, words
+        assert told.stderr.read() == b"", words
+    assert world.ask("POST", f"/{run}/cancel")[0] == 202
+
+
 CASES = [a_range_is_the_bytes_of_the_file, a_tail_is_that_of_coreutils, a_pipe_that_closes_ends_it,
          a_download_tells_that_the_log_has_grown, a_search_is_that_of_grep, a_bad_pattern_is_named,
          a_hostile_log_costs_little, no_name_leads_elsewhere, following_tells_of_training,
-         following_goes_on_with_the_next_attempt]
+         following_goes_on_with_the_next_attempt, following_goes_on_after_a_restart,
+         one_who_waits_for_news_notices_that_nobody_reads]
 
 
 def main():
