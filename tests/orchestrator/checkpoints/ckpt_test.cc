@@ -12,6 +12,7 @@ namespace regatta::orchestrator {
 namespace {
 
 using checkpoint::CheckpointName;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using tests::RawAnswer;
@@ -300,6 +301,22 @@ TEST_F(CkptTest, VerifyReturnsOneForDamage) {
     arguments.push_back("2");
     EXPECT_EQ(ckpt(arguments).exit.code, 0);
   }
+}
+
+TEST_F(CkptTest, VerifyOfWhatIsGoneIsAnError) {
+  write(1);
+  ASSERT_EQ(post("/api/v1/runs", tests::run_file()).status, 201) << "else nothing may be mounted";
+  std::filesystem::remove_all(run_);
+  const std::string gone =
+      "the run's directory " + run_.string() + " is gone; `regatta rm " + id_ + "` forgets the run";
+  const base::Output all = ckpt({"verify", id_});
+  EXPECT_EQ(all.exit.code, 1) << all.text;
+  EXPECT_THAT(all.text, AllOf(HasSubstr(gone), Not(HasSubstr("no checkpoints"))));
+  const base::Output one = ckpt({"verify", id_, "1"});
+  EXPECT_EQ(one.exit.code, 3) << one.text;
+  EXPECT_THAT(one.text, HasSubstr(gone));
+  EXPECT_THAT(ckpt({"ls", id_}).text, HasSubstr(gone));
+  EXPECT_EQ(ckpt({"verify", "--directory", run_.string()}).exit.code, 3);
 }
 
 TEST_F(CkptTest, DiffComparesCheckpointsOfAnyRuns) {
