@@ -141,7 +141,8 @@ class Controller {
   bool requeue(const std::string& run, const std::string& changes = {}, const std::string& by = {},
                const std::optional<std::string>& idempotency_key = {});
   // Has a run that is over go on from its newest checkpoint, in its directory. False when it is not
-  // over. Code::Conflict where there is nothing to resume, or not from here. changes: of its
+  // over. Code::Conflict where there is nothing to resume, not from here, or no directory any more
+  // (as of requeue(), extend() and change(), where that was removed). changes: of its
   // section `slurm`, as with_slurm_changes() takes them; Code::User for bad ones, Code::Retry where
   // they could not be written down, and then nothing is resumed.
   bool resume(const std::string& run, const std::string& changes = {}, const std::string& by = {},
@@ -292,7 +293,6 @@ class Controller {
   [[nodiscard]] bool follow(OpenRun* open, const RunReading& reading, Followed* followed);
   void judge_again(OpenRun* open, const RunReading& reading);
   void decide(OpenRun* open, const Followed& followed, const RunReading& reading);
-  void lose(OpenRun* open);
   [[nodiscard]] Watched watch(OpenRun* open);
   [[nodiscard]] Observation observe(const OpenRun& open, const Watched& watched,
                                     const std::string& last_log_line, bool place_free);
@@ -311,6 +311,13 @@ class Controller {
   void save(OpenRun* open);
   // False: there is none.
   bool watch_successor(OpenRun* open);
+
+  // Runs whose directory is not there (controller_gone.cc).
+  [[nodiscard]] static bool ends_with_directory(const OpenRun& open);
+  void end_gone(OpenRun* open);
+  void wait_for_directory(OpenRun* open);
+  void lose(OpenRun* open);
+  void refuse_gone(const runs::Run& run);
 
   // Runs that are found (controller_adopt.cc).
   void refuse_other_runs();

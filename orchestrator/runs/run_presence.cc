@@ -31,8 +31,7 @@ Presence presence_of(base::FileSystem& files, const base::Path& run_directory) {
 
 std::string gone_text(const base::Path& run_directory) {
   return "the run's directory " + base::printable(run_directory.string()) + " is gone; `" +
-         base::shown_command("regatta rm", run_directory.filename().string()) +
-         "` forgets the run";
+         base::shown_command("regatta rm", run_directory.filename().string()) + "` forgets the run";
 }
 
 void refuse_gone(base::FileSystem& files, const base::Path& run_directory) {
