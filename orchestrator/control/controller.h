@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/file_system.h"
 #include "base/text.h"
 #include "orchestrator/control/follower.h"
@@ -101,6 +102,9 @@ struct Adoption {
   bool done = false;
   std::int64_t found = 0;  // directories that the store did not know
   std::int64_t read = 0;   // of these
+  // Run directories that cannot be taken in as they are, the first by name and why.
+  std::size_t refused = 0;
+  std::string first_refused{}, why_refused{};
 };
 
 // submit(), cancel(), find(), adoption(), contact() and somebody_looks() may be called from any
@@ -325,7 +329,8 @@ class Controller {
   void take_names(const files::Outcome<std::vector<std::string>>& names);
   void adopt_some();
   void take_found(const std::string& name, const files::Outcome<std::optional<FoundRun>>& outcome);
-  void note_unadopted(const std::string& name, std::optional<base::Code> why);
+  void note_unadopted(const std::string& name, const std::optional<base::Error>& why);
+  void forget_unadopted(const std::vector<std::string>& names);
   void take_key(const std::string& key, store::NewRun* found);
   runs::RunNumber add_found(const std::string& name, const FoundRun& found);
   void look_for_new();
@@ -373,7 +378,6 @@ class Controller {
   int looks_ = 0;
   std::deque<std::string> to_look_at_;
   std::set<std::string> looked_at_now_;
-  std::set<std::string> unadopted_;            // could not be read or understood so far
   std::set<std::string> known_;                // in the runs directory, and need no other look
   std::map<std::string, double> temporaries_;  // left by a submission, and when first seen
 
@@ -383,8 +387,10 @@ class Controller {
 
   static constexpr double kChangeSeconds = 5;  // that a change of a run waits for another of it
   files::NameLocks changing_;                  // runs, and keys of submissions
-  std::mutex wake_mutex_;                      // guards the next four
-  std::set<std::string> unreadable_;           // of unadopted_, where only their disk is to blame
+  mutable std::mutex wake_mutex_;              // guards the next five
+  // Could not be read or understood so far, and why; written by the loop alone.
+  std::map<std::string, std::string> unadopted_;
+  std::set<std::string> unreadable_;  // of unadopted_, where only their disk is to blame
   std::vector<runs::RunNumber> told_;
   std::vector<std::string> told_forgotten_;
   bool woken_ = false;

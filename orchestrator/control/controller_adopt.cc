@@ -222,7 +222,9 @@ void Controller::adopt_some() {
   }
   if (unread_.empty() && answering == 0) {
     // What hangs may be a run that is to be known before another is made in its place.
-    for (const auto& [name, since] : reading_) note_unadopted(name, base::Code::Retry);
+    for (const auto& [name, since] : reading_) {
+      note_unadopted(name, base::Error(base::Code::Retry, "it has not answered so far"));
+    }
     adopted_all_ = true;
     if (found_ > 0) {
       base::log(base::LogLevel::Info, "the runs directory was read: " + std::to_string(read_) +
@@ -247,24 +249,38 @@ void Controller::take_found(const std::string& name,
     note_unadopted(name, {});
     troubles_.settle("cannot adopt " + name);
   } catch (const base::Error& error) {
-    note_unadopted(name, error.code());
+    note_unadopted(name, error);
     troubles_.tell("cannot adopt " + name, error.what(), clock_.monotonic_seconds());
   }
 }
 
 // why: what kept it from being adopted; nothing: it is.
-void Controller::note_unadopted(const std::string& name, std::optional<base::Code> why) {
+void Controller::note_unadopted(const std::string& name, const std::optional<base::Error>& why) {
   const std::scoped_lock lock(wake_mutex_);
-  const bool unreadable = why == base::Code::Operator || why == base::Code::Retry;
+  const bool unreadable =
+      why && (why->code() == base::Code::Operator || why->code() == base::Code::Retry);
   if (unreadable) {
     unreadable_.insert(name);
   } else {
     unreadable_.erase(name);
   }
   if (why) {
-    unadopted_.insert(name);
+    unadopted_[name] = why->what();
   } else {
     unadopted_.erase(name);
+  }
+}
+
+// What was removed, or moved away, needs no mending any more. names: that the runs directory has.
+void Controller::forget_unadopted(const std::vector<std::string>& names) {
+  const std::set<std::string> there(names.begin(), names.end());
+  std::vector<std::string> removed;
+  for (const auto& [name, why] : unadopted_) {
+    if (there.count(name) == 0) removed.push_back(name);
+  }
+  for (const std::string& name : removed) {
+    note_unadopted(name, {});
+    troubles_.settle("cannot adopt " + name);
   }
 }
 
@@ -365,6 +381,7 @@ void Controller::take_look(const files::Outcome<std::vector<std::string>>& names
     troubles_.tell("controller", names.error->what(), clock_.monotonic_seconds());
     return;
   }
+  forget_unadopted(*names.value);
   const bool at_old_ones = ++looks_ % kLooksForOld == 0;
   const double now = clock_.monotonic_seconds();
   std::map<std::string, double> temporaries;
