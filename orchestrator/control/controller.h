@@ -332,7 +332,7 @@ class Controller {
   void note_unadopted(const std::string& name, const std::optional<base::Error>& why);
   void forget_unadopted(const std::vector<std::string>& names);
   void take_key(const std::string& key, store::NewRun* found);
-  runs::RunNumber add_found(const std::string& name, const FoundRun& found);
+  runs::RunNumber add_found(const std::string& name, const FoundRun& as_written);
   void look_for_new();
   void take_look(const files::Outcome<std::vector<std::string>>& names);
   void look_at_some();
