@@ -481,6 +481,7 @@ TEST_F(ControllerTest, SecondControllerOfTheRunsDirectoryIsRefused) {
     const control::Controller second(base::posix_file_system(), clock_, other, scheduler_, options);
     FAIL() << "two controllers would start each run twice";
   } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Conflict) << "serve ends with 5";
     EXPECT_THAT(error.what(), HasSubstr("in use by another controller"));
   }
 }
