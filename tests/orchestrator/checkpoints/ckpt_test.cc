@@ -303,6 +303,33 @@ TEST_F(CkptTest, VerifyReturnsOneForDamage) {
   }
 }
 
+// Its manifest says that it is whole.
+TEST_F(CkptTest, WhatVerifyFoundIsShownUntilItIsMended) {
+  write(1);
+  write(2);
+  const std::string older = write(3), newest = write(4);
+  const base::Path model = checkpoints() / newest / checkpoint::kModelFile;
+  const std::string kept = base::posix_file_system().read(model, 1 << 20);
+  flip_a_byte(newest);
+  EXPECT_EQ(row(got(""), newest)["condition"], "valid") << "nobody has read it";
+  EXPECT_EQ(posted("/" + newest + "/verify")["good"], false);
+  const Json found = row(got(""), newest);
+  EXPECT_EQ(found["condition"], "damaged");
+  EXPECT_THAT(std::string(found["reason"]), HasSubstr("model.safetensors"));
+  EXPECT_THAT(row(got(""), older)["kept_because"].dump(), HasSubstr("latest 1 of 2"));
+  EXPECT_EQ(got("/latest")["name"], older);
+  EXPECT_EQ(got("/4")["name"], newest) << "by its step it is still found";
+  EXPECT_THAT(ckpt({"ls", "--directory", run_.string()}).text, HasSubstr("damaged"));
+  EXPECT_EQ(posted("/" + newest + "/verify")["good"], false);
+
+  tests::write_file(model, kept);
+  EXPECT_EQ(row(got(""), newest)["condition"], "damaged") << "until somebody reads it";
+  EXPECT_EQ(posted("/" + newest + "/verify")["good"], true);
+  EXPECT_EQ(row(got(""), newest)["condition"], "valid");
+  EXPECT_EQ(got("/latest")["name"], newest);
+  EXPECT_EQ(base::posix_file_system().list(checkpoints() / "damaged").size(), 0U);
+}
+
 TEST_F(CkptTest, VerifyOfWhatIsGoneIsAnError) {
   write(1);
   ASSERT_EQ(post("/api/v1/runs", tests::run_file()).status, 201) << "else nothing may be mounted";
