@@ -17,7 +17,8 @@ enum class Presence { There, NoRun, Gone };
 
 // "the run's directory … is gone": which one, and what to do.
 [[nodiscard]] std::string gone_text(const base::Path& run_directory);
-// Code::NotFound with this text for a directory that is gone; throws as presence_of(), too.
+// Code::NotFound with this text for a directory that is gone; where it is not there, throws as
+// presence_of(), too.
 void refuse_gone(base::FileSystem& files, const base::Path& run_directory);
 
 }  // namespace regatta::orchestrator::runs
