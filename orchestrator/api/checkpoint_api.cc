@@ -16,6 +16,7 @@
 #include "orchestrator/api/download.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/files/shared_files.h"
+#include "orchestrator/runs/run_presence.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -170,6 +171,7 @@ Response CheckpointApi::in_files(const runs::Run& run, double seconds, Work work
   return files::call_if(shared_, run.directory, seconds,
                         [work = std::move(work), files = &files_, clock = &clock_,
                          directory = run.directory]() -> Response {
+                          runs::refuse_gone(*files, directory);
                           return work(checkpoints::CheckpointTools(*files, *clock, directory));
                         });
 }
@@ -329,6 +331,7 @@ Json CheckpointApi::list(const runs::Run& run, Json answer) const {
     const Json listed =
         files::call_if(shared_, run.directory, kReadSeconds,
                        [files = &files_, clock = &clock_, directory = run.directory] {
+                         runs::refuse_gone(*files, directory);
                          return checkpoints::CheckpointTools(*files, *clock, directory).list();
                        });
     for (const Json& row : listed["checkpoints"]) {

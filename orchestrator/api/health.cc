@@ -41,6 +41,13 @@ HealthCheck check_pages(control::Controller& controller) {
 HealthCheck check_adoption(const control::Controller& controller) {
   const control::Adoption adoption = controller.adoption();
   const std::string where = base::printable(controller.runs_directory().string());
+  if (adoption.refused > 0) {
+    return {"runs_directory", false,
+            where + ": " + std::to_string(adoption.refused) +
+                (adoption.refused == 1 ? " run directory" : " run directories") +
+                " cannot be taken in until mended, moved away or removed; the first: " +
+                base::printable(adoption.first_refused + ": " + adoption.why_refused)};
+  }
   if (adoption.done) return {"runs_directory", true, where};
   return {"runs_directory", true,
           where + ": " + std::to_string(adoption.read) + " of " + std::to_string(adoption.found) +

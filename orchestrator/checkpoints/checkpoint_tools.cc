@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/diff.h"
+#include "checkpoint/found_damage.h"
 #include "checkpoint/held_mark.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/retention.h"
@@ -133,10 +134,31 @@ checkpoint::CheckpointStore CheckpointTools::store() const {
   return {files_, run_directory_ / "checkpoints"};
 }
 
+std::vector<Entry> CheckpointTools::entries() const {
+  std::vector<Entry> all = store().list();
+  const auto found = checkpoint::read_found_damage(files_, run_directory_ / "checkpoints");
+  for (Entry& entry : all) {
+    const auto damage = found.find(entry.name);
+    if (entry.status != Status::Valid || damage == found.end()) continue;
+    entry.status = Status::Damaged;
+    entry.reason = damage->second;
+  }
+  return all;
+}
+
+std::set<std::string> CheckpointTools::found_damaged() const {
+  std::set<std::string> names;
+  for (const auto& [name, reason] :
+       checkpoint::read_found_damage(files_, run_directory_ / "checkpoints")) {
+    names.insert(name);
+  }
+  return names;
+}
+
 Entry CheckpointTools::find(const std::string& checkpoint) const {
   const auto step = base::parse_integer(checkpoint);
   std::vector<Entry> found;
-  for (Entry& entry : store().list()) {  // newest first
+  for (Entry& entry : entries()) {  // newest first
     const bool hit = checkpoint == "latest" ? found.empty() && entry.status == Status::Valid
                      : step                 ? entry.step == *step
                                             : entry.name == checkpoint;
@@ -186,13 +208,14 @@ Json CheckpointTools::list() const {
   auto opened = store();
   std::map<std::string, checkpoint::RetentionDecision> decisions;
   for (auto& one :
-       checkpoint::apply_retention(files_, opened, facts.policy,
-                                   {facts.execution, now, checkpoint::RetentionRound::Mode::Plan})
+       checkpoint::apply_retention(
+           files_, opened, facts.policy,
+           {facts.execution, now, checkpoint::RetentionRound::Mode::Plan, found_damaged()})
            .decisions) {
     decisions[one.name] = std::move(one);
   }
   Json rows = Json::array();
-  for (const Entry& entry : opened.list()) {
+  for (const Entry& entry : entries()) {
     const bool removed = tombstones.erase(entry.name) != 0;
     Json row = row_json(entry, directory, now);
     if (removed) {
@@ -256,7 +279,7 @@ std::uint64_t CheckpointTools::bytes_of(const std::string& checkpoint) const {
 }
 
 std::uint64_t CheckpointTools::newest_bytes() const {
-  for (const Entry& entry : store().list()) {
+  for (const Entry& entry : entries()) {
     if (entry.status == Status::Valid) return bytes_of_files(*entry.manifest);
   }
   return 0;
@@ -268,6 +291,11 @@ Json CheckpointTools::verify(const std::string& checkpoint) const {
   const auto reading =
       checkpoint::hold_mark(files_, clock_, run_directory_ / "checkpoints" / entry.name, kReader);
   const auto damage = store().verify(entry.name);
+  try {
+    checkpoint::note_found_damage(files_, run_directory_ / "checkpoints", entry.name, damage,
+                                  clock_.utc_seconds());
+  } catch (const Error&) {  // where nothing can be written it is told here alone
+  }
   return {{"name", entry.name},
           {"step", entry.step},
           {"good", !damage.has_value()},
@@ -292,9 +320,10 @@ Json CheckpointTools::gc(Gc mode) {
   using Mode = checkpoint::RetentionRound::Mode;
   const RunFacts facts = read_facts(files_, run_directory_);
   auto opened = store();
-  const auto outcome = checkpoint::apply_retention(
-      files_, opened, facts.policy,
-      {facts.execution, clock_.utc_seconds(), mode == Gc::DryRun ? Mode::Plan : Mode::Check});
+  const auto outcome =
+      checkpoint::apply_retention(files_, opened, facts.policy,
+                                  {facts.execution, clock_.utc_seconds(),
+                                   mode == Gc::DryRun ? Mode::Plan : Mode::Check, found_damaged()});
   Json removed = Json::array();
   Json kept = Json::array();
   for (const checkpoint::RetentionDecision& one : outcome.decisions) {

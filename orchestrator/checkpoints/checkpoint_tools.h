@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,9 @@ class CheckpointTools {
   [[nodiscard]] std::uint64_t bytes_of(const std::string& checkpoint) const;
   // Bytes that gc() would read if the newest is good.
   [[nodiscard]] std::uint64_t newest_bytes() const;
-  // Reads every byte: {"name", "step", "good", "bytes", "seconds", "message"}.
+  // Reads every byte: {"name", "step", "good", "bytes", "seconds", "message"}. What it finds is
+  // kept beside the checkpoints: a damaged one is listed so, is not "latest", and counts for gc()
+  // as damaged, until it is verified to be good.
   [[nodiscard]] nlohmann::ordered_json verify(const std::string& checkpoint) const;
 
   // The row afterwards.
@@ -66,6 +69,9 @@ class CheckpointTools {
 
  private:
   [[nodiscard]] checkpoint::CheckpointStore store() const;
+  // Newest first; what verify() has found to be damaged is, and keeps its manifest.
+  [[nodiscard]] std::vector<checkpoint::Entry> entries() const;
+  [[nodiscard]] std::set<std::string> found_damaged() const;
   [[nodiscard]] checkpoint::Entry find(const std::string& checkpoint) const;
   [[nodiscard]] nlohmann::ordered_json row_of(const std::string& name) const;
 

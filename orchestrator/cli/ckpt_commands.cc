@@ -213,6 +213,9 @@ class CkptVerify : public CkptCommand {
   static Words complete_ones(const CheckpointSource& source) {
     Words names;
     const Json listed = source.list();
+    if (const std::string trouble = text_of(listed, "trouble"); !trouble.empty()) {
+      throw Error(Code::Operator, trouble);
+    }
     for (const Json& row : listed.value("checkpoints", Json::array())) {
       const std::string condition = text_of(row, "condition");
       if (condition != "valid" && condition != "damaged" && condition != "unreadable") continue;

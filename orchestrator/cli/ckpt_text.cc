@@ -135,7 +135,12 @@ void print_files(const Json& files) {
 
 void print_checkpoints(const Json& answer) {
   Json rows = answer.value("checkpoints", Json::array());
-  if (rows.empty()) std::cerr << "no checkpoints\n";
+  const std::string trouble = text_of(answer, "trouble");  // then the rows are what journals say
+  if (!trouble.empty()) {
+    std::cerr << "regatta: " << base::printable(trouble) << "\n";
+  } else if (rows.empty()) {
+    std::cerr << "no checkpoints\n";
+  }
   // As a directory lists them; a journal records removals later.
   std::stable_sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) {
     return a.value("step", std::int64_t{0}) > b.value("step", std::int64_t{0});

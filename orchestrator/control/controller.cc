@@ -132,7 +132,16 @@ runs::Run Controller::find(const std::string& name) {
   }
 }
 
-Adoption Controller::adoption() const { return {adopted_all_, found_, read_}; }
+Adoption Controller::adoption() const {
+  Adoption adoption{adopted_all_, found_, read_};
+  const std::scoped_lock lock(wake_mutex_);
+  adoption.refused = unadopted_.size();
+  if (!unadopted_.empty()) {
+    adoption.first_refused = unadopted_.begin()->first;
+    adoption.why_refused = unadopted_.begin()->second;
+  }
+  return adoption;
+}
 
 void Controller::load_open_runs() {
   for (runs::Run& run : store_.unfinished_runs()) {

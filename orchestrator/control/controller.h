@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/file_system.h"
 #include "base/text.h"
 #include "orchestrator/control/follower.h"
@@ -101,6 +102,9 @@ struct Adoption {
   bool done = false;
   std::int64_t found = 0;  // directories that the store did not know
   std::int64_t read = 0;   // of these
+  // Run directories that cannot be taken in as they are, the first by name and why.
+  std::size_t refused = 0;
+  std::string first_refused{}, why_refused{};
 };
 
 // submit(), cancel(), find(), adoption(), contact() and somebody_looks() may be called from any
@@ -141,7 +145,8 @@ class Controller {
   bool requeue(const std::string& run, const std::string& changes = {}, const std::string& by = {},
                const std::optional<std::string>& idempotency_key = {});
   // Has a run that is over go on from its newest checkpoint, in its directory. False when it is not
-  // over. Code::Conflict where there is nothing to resume, or not from here. changes: of its
+  // over. Code::Conflict where there is nothing to resume, not from here, or no directory any more
+  // (as of requeue(), extend() and change(), where that was removed). changes: of its
   // section `slurm`, as with_slurm_changes() takes them; Code::User for bad ones, Code::Retry where
   // they could not be written down, and then nothing is resumed.
   bool resume(const std::string& run, const std::string& changes = {}, const std::string& by = {},
@@ -296,7 +301,6 @@ class Controller {
   [[nodiscard]] bool follow(OpenRun* open, const RunReading& reading, Followed* followed);
   void judge_again(OpenRun* open, const RunReading& reading);
   void decide(OpenRun* open, const Followed& followed, const RunReading& reading);
-  void lose(OpenRun* open);
   [[nodiscard]] Watched watch(OpenRun* open);
   [[nodiscard]] Observation observe(const OpenRun& open, const Watched& watched,
                                     const std::string& last_log_line, bool place_free);
@@ -316,15 +320,23 @@ class Controller {
   // False: there is none.
   bool watch_successor(OpenRun* open);
 
+  // Runs whose directory is not there (controller_gone.cc).
+  [[nodiscard]] static bool ends_with_directory(const OpenRun& open);
+  void end_gone(OpenRun* open);
+  void wait_for_directory(OpenRun* open);
+  void lose(OpenRun* open);
+  void refuse_gone(const runs::Run& run);
+
   // Runs that are found (controller_adopt.cc).
   void refuse_other_runs();
   [[nodiscard]] bool any_is_there(const std::vector<runs::Run>& runs);
   void take_names(const files::Outcome<std::vector<std::string>>& names);
   void adopt_some();
   void take_found(const std::string& name, const files::Outcome<std::optional<FoundRun>>& outcome);
-  void note_unadopted(const std::string& name, std::optional<base::Code> why);
+  void note_unadopted(const std::string& name, const std::optional<base::Error>& why);
+  void forget_unadopted(const std::vector<std::string>& names);
   void take_key(const std::string& key, store::NewRun* found);
-  runs::RunNumber add_found(const std::string& name, const FoundRun& found);
+  runs::RunNumber add_found(const std::string& name, const FoundRun& as_written);
   void look_for_new();
   void take_look(const files::Outcome<std::vector<std::string>>& names);
   void look_at_some();
@@ -370,7 +382,6 @@ class Controller {
   int looks_ = 0;
   std::deque<std::string> to_look_at_;
   std::set<std::string> looked_at_now_;
-  std::set<std::string> unadopted_;            // could not be read or understood so far
   std::set<std::string> known_;                // in the runs directory, and need no other look
   std::map<std::string, double> temporaries_;  // left by a submission, and when first seen
 
@@ -380,8 +391,10 @@ class Controller {
 
   static constexpr double kChangeSeconds = 5;  // that a change of a run waits for another of it
   files::NameLocks changing_;                  // runs, and keys of submissions
-  std::mutex wake_mutex_;                      // guards the next four
-  std::set<std::string> unreadable_;           // of unadopted_, where only their disk is to blame
+  mutable std::mutex wake_mutex_;              // guards the next five
+  // Could not be read or understood so far, and why; written by the loop alone.
+  std::map<std::string, std::string> unadopted_;
+  std::set<std::string> unreadable_;  // of unadopted_, where only their disk is to blame
   std::vector<runs::RunNumber> told_;
   std::vector<std::string> told_forgotten_;
   bool woken_ = false;

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <optional>
 
 #include "base/digest.h"
 #include "base/error.h"
@@ -33,6 +35,8 @@ constexpr int kNewestLookedFor = 20;     // beside those that have not ended, at
 constexpr double kLookedForSeconds = 1;
 constexpr double kHungSeconds = 5;  // after which others do not wait for a directory any more
 
+constexpr double kMostAheadSeconds = 86400;  // that the clock may be which a time was written by
+
 bool is_temporary(const std::string& name) { return name.find(".tmp-") != std::string::npos; }
 bool is_run_name(const std::string& name) { return name.front() != '.' && !is_temporary(name); }
 
@@ -49,6 +53,31 @@ std::string scheduler_of(const runs::Launch& launch) {
   if (slurm::parse_job_handle(launch.handle)) return "slurm";
   const std::vector<std::string> parts = base::split(launch.handle, ':');
   return parts.size() == 3 && base::parse_integer(parts[0]) ? "local" : "";
+}
+
+// Times are sorted by, subtracted and shown: one that cannot be counts as not known.
+std::optional<double> known_time(std::optional<double> utc, double now) {
+  const bool can_be = utc && std::isfinite(*utc) && *utc > 0 && *utc <= now + kMostAheadSeconds;
+  return can_be ? utc : std::nullopt;
+}
+
+FoundRun with_known_times(FoundRun found, double now) {
+  found.began_utc = known_time(found.began_utc, now);
+  double created = found.began_utc.value_or(now);
+  if (found.submission) {
+    runs::SubmissionRecord& submission = *found.submission;
+    created = known_time(submission.created_utc, now).value_or(created);
+    submission.created_utc = created;
+    // That it was changed holds all the same.
+    if (submission.changed_utc)
+      submission.changed_utc = known_time(*submission.changed_utc, now).value_or(now);
+  }
+  if (found.state) found.state->ended_utc = known_time(found.state->ended_utc, now);
+  for (runs::Launch& launch : found.launches) {
+    launch.started_utc = known_time(launch.started_utc, now).value_or(created);
+    launch.ended_utc = known_time(launch.ended_utc, now);
+  }
+  return found;
 }
 
 // Whether the attempt's journal has a whole record behind `offset`.
@@ -222,7 +251,9 @@ void Controller::adopt_some() {
   }
   if (unread_.empty() && answering == 0) {
     // What hangs may be a run that is to be known before another is made in its place.
-    for (const auto& [name, since] : reading_) note_unadopted(name, base::Code::Retry);
+    for (const auto& [name, since] : reading_) {
+      note_unadopted(name, base::Error(base::Code::Retry, "it has not answered so far"));
+    }
     adopted_all_ = true;
     if (found_ > 0) {
       base::log(base::LogLevel::Info, "the runs directory was read: " + std::to_string(read_) +
@@ -247,24 +278,38 @@ void Controller::take_found(const std::string& name,
     note_unadopted(name, {});
     troubles_.settle("cannot adopt " + name);
   } catch (const base::Error& error) {
-    note_unadopted(name, error.code());
+    note_unadopted(name, error);
     troubles_.tell("cannot adopt " + name, error.what(), clock_.monotonic_seconds());
   }
 }
 
 // why: what kept it from being adopted; nothing: it is.
-void Controller::note_unadopted(const std::string& name, std::optional<base::Code> why) {
+void Controller::note_unadopted(const std::string& name, const std::optional<base::Error>& why) {
   const std::scoped_lock lock(wake_mutex_);
-  const bool unreadable = why == base::Code::Operator || why == base::Code::Retry;
+  const bool unreadable =
+      why && (why->code() == base::Code::Operator || why->code() == base::Code::Retry);
   if (unreadable) {
     unreadable_.insert(name);
   } else {
     unreadable_.erase(name);
   }
   if (why) {
-    unadopted_.insert(name);
+    unadopted_[name] = why->what();
   } else {
     unadopted_.erase(name);
+  }
+}
+
+// What was removed, or moved away, needs no mending any more. names: that the runs directory has.
+void Controller::forget_unadopted(const std::vector<std::string>& names) {
+  const std::set<std::string> there(names.begin(), names.end());
+  std::vector<std::string> removed;
+  for (const auto& [name, why] : unadopted_) {
+    if (there.count(name) == 0) removed.push_back(name);
+  }
+  for (const std::string& name : removed) {
+    note_unadopted(name, {});
+    troubles_.settle("cannot adopt " + name);
   }
 }
 
@@ -292,8 +337,9 @@ void Controller::take_key(const std::string& key, store::NewRun* found) {
   }
 }
 
-runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& found) {
+runs::RunNumber Controller::add_found(const std::string& name, const FoundRun& as_written) {
   check_name(name);
+  const FoundRun found = with_known_times(as_written, clock_.utc_seconds());
   const trainer::contract::RunConfig config =
       trainer::contract::parse_run_config(found.run_json, "run.json");
   const std::optional<runs::SubmissionRecord>& submission = found.submission;
@@ -365,6 +411,7 @@ void Controller::take_look(const files::Outcome<std::vector<std::string>>& names
     troubles_.tell("controller", names.error->what(), clock_.monotonic_seconds());
     return;
   }
+  forget_unadopted(*names.value);
   const bool at_old_ones = ++looks_ % kLooksForOld == 0;
   const double now = clock_.monotonic_seconds();
   std::map<std::string, double> temporaries;

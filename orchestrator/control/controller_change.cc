@@ -92,6 +92,7 @@ bool Controller::alter(Alteration what, const std::string& name, const std::stri
                     " FILE`, which goes on with it");
   }
   if (const std::string why = why_not_ours(run); !why.empty()) refuse(run, why);
+  refuse_gone(run);
   const plan::ChangedRunFile file =
       extends ? plan::with_extension(run.config, changes) : plan::with_changes(run.config, changes);
   const runs::Run changed = changed_run(run, file.text);

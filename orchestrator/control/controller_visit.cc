@@ -21,7 +21,6 @@ constexpr double kRefusedSeconds = 0.02;       // after which a reading is tried
 constexpr double kLeastSubmitPause = 60;       // after a launch that was refused; doubles
 constexpr double kLongestSubmitPause = 900;
 constexpr double kTurnSeconds = 10;  // in which one of all that were refused is submitted
-constexpr double kGoneSeconds = 60;  // after which a directory that is not there will not come back
 constexpr const char* kConfigUnwritten =
     "its run file was changed and cannot be written into its directory so far";
 constexpr int kVisitsForOldAttempts = 20;  // every how many also at attempts that are over
@@ -169,12 +168,10 @@ void Controller::note_written(OpenRun* open, const RunReading& reading) {
 void Controller::conclude(OpenRun* open, const RunReading& reading) {
   if (reading.exists) {
     open->gone_since.reset();
+  } else if (reading.gone && ends_with_directory(*open)) {
+    return end_gone(open);
   } else if (open->report.state != runs::ProcessState::Running) {
-    const double now = clock_.monotonic_seconds();
-    if (!open->gone_since) open->gone_since = now;
-    if (now - *open->gone_since >= kGoneSeconds) return lose(open);
-    throw base::Error(base::Code::Operator, "its directory " + open->run.directory +
-                                                " is gone; it is given up after a minute of that");
+    return wait_for_directory(open);
   }
   Followed followed;
   if (follow(open, reading, &followed)) decide(open, followed, reading);
@@ -299,26 +296,6 @@ void Controller::conclude_unread(OpenRun* open) {
   const Observation seen = observe(*open, watched, "", false);
   apply(open, seen, reconcile(seen, options_.limits), &watched);
   save(open);
-}
-
-// Its directory was removed, and nothing runs in it.
-void Controller::lose(OpenRun* open) {
-  runs::Run& run = open->run;
-  if (!open->launches.empty() && !open->launches.back().over) {
-    runs::Launch launch = open->launches.back();
-    launch.over = true;
-    put_launch(open, launch);
-  }
-  if (!runs::is_over(run.state)) {
-    run.state = runs::RunState::Failed;
-    run.error = "its directory " + run.directory + " is gone";
-    run.ended_utc = clock_.utc_seconds();
-    base::log(base::LogLevel::Warning, "run " + run.id + ": " + run.error);
-  }
-  run.drained = true;
-  run.settled = true;
-  save(open);
-  close(run.number);
 }
 
 // Where the store cannot be written, memory goes on and the store follows.

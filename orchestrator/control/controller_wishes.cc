@@ -105,6 +105,7 @@ bool Controller::requeue(const std::string& name, const std::string& changes, co
   if (run.wanted == runs::Wanted::Observe) {
     refuse_wish(run, "was started by hand; end its process or its job, and start another");
   }
+  refuse_gone(run);
   if (runs::is_over(run.state) && run.wanted != runs::Wanted::Resume) {
     refuse_wish(run,
                 "is over; `" + base::shown_command("regatta resume", run.id) + "` lets it go on");
@@ -157,6 +158,7 @@ bool Controller::resume(const std::string& name, const std::string& changes, con
   if (run.state == runs::RunState::Succeeded)
     refuse("has reached its end; there is nothing to resume");
   if (const std::string why = why_not_ours(run); !why.empty()) refuse(why);
+  refuse_gone(run);
   if (changed) {
     if (run.wanted == runs::Wanted::Resume) {
       refuse("is resumed already, so what it asks for stays; cancel it first");

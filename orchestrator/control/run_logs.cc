@@ -8,6 +8,7 @@
 #include "base/descriptor_file_system.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "orchestrator/runs/run_presence.h"
 #include "orchestrator/runs/run_records.h"
 #include "trainer/contract/run_directory.h"
 
@@ -218,6 +219,7 @@ const std::vector<std::string>& log_kind_names() {
 
 RunLogs list_logs(base::FileSystem& files, const base::Path& run_directory,
                   const std::vector<runs::Launch>& launches) {
+  runs::refuse_gone(files, run_directory);
   std::vector<RunLog> names = names_of_logs(files, run_directory, launches);
   RunLogs listed;
   if (names.size() > kMostListedLogs) {
@@ -232,6 +234,7 @@ RunLogs list_logs(base::FileSystem& files, const base::Path& run_directory,
 
 std::optional<RunLog> find_log(base::FileSystem& files, const base::Path& run_directory,
                                const std::vector<runs::Launch>& launches, const LogChoice& choice) {
+  runs::refuse_gone(files, run_directory);
   if (choice.is_newest()) {
     const std::vector<base::Path> logs = runs::launch_logs(files, run_directory, launches);
     if (logs.empty()) return std::nullopt;

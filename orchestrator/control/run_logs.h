@@ -36,7 +36,8 @@ struct RunLogs {
 
 // In this order: of each launch its process, or of each start of its jobs script, ranks and stacks;
 // then of each attempt its own files. What is no regular file, and what has an unprintable name, is
-// none. The newest kMostListedLogs.
+// none. The newest kMostListedLogs. Code::NotFound where the run directory was removed, as of
+// find_log() (run_presence.h).
 [[nodiscard]] RunLogs list_logs(base::FileSystem& files, const base::Path& run_directory,
                                 const std::vector<runs::Launch>& launches);
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/control/launch_book.h"
+#include "orchestrator/runs/run_presence.h"
 #include "trainer/contract/journal.h"
 
 namespace regatta::orchestrator::control {
@@ -60,26 +61,6 @@ void write_down(base::FileSystem& files, const ReadingOrder& order) {
   }
 }
 
-// Throws where nobody can say: a file system that answers with an error, or is not mounted, has not
-// lost its runs.
-bool has_run(base::FileSystem& files, const base::Path& directory) {
-  try {
-    (void)files.read_at(directory / "run.json", 0, 1);
-    return true;
-  } catch (const base::Error& error) {
-    if (error.code() != base::Code::NotFound) throw;
-  }
-  const base::Path runs = directory.parent_path();
-  const std::vector<std::string> names = files.list(runs);
-  if (std::all_of(names.begin(), names.end(),
-                  [](const std::string& name) { return name.front() == '.'; })) {
-    throw base::Error(base::Code::Operator,
-                      "the runs directory " + runs.string() +
-                          " has no run in it; is its file system mounted, or was it moved?");
-  }
-  return false;
-}
-
 JournalPart read_part(base::FileSystem& files, const trainer::contract::RunDirectory& directory,
                       const trainer::contract::AttemptName& name, const ReadingOrder& order) {
   JournalPart part;
@@ -114,7 +95,9 @@ std::string last_words(base::FileSystem& files, const base::Path& directory,
 
 RunReading read_run(base::FileSystem& files, const ReadingOrder& order) {
   RunReading reading;
-  reading.exists = has_run(files, order.directory);
+  const runs::Presence presence = runs::presence_of(files, order.directory);
+  reading.exists = presence == runs::Presence::There;
+  reading.gone = presence == runs::Presence::Gone;
   if (!reading.exists) return reading;
   try {
     if (order.sweep) sweep(files, order.directory);

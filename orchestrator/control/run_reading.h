@@ -47,6 +47,7 @@ struct JournalPart {
 
 struct RunReading {
   bool exists = false;  // run.json is there
+  bool gone = false;    // the directory was removed
   std::optional<base::Error> unwritten;
   std::vector<trainer::contract::AttemptName> attempts;  // in order
   std::vector<JournalPart> parts;                        // in the same order

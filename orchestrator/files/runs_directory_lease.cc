@@ -266,7 +266,7 @@ bool RunsDirectoryLease::is_mine(const std::optional<Look>& seen) const {
 
 void RunsDirectoryLease::refuse(const std::optional<LeaseRecord>& holder,
                                 const std::string& why) const {
-  throw base::Error(base::Code::Operator,
+  throw base::Error(base::Code::Conflict,
                     "the runs directory " + base::printable(directory_.string()) +
                         " is in use by another controller: " + holder_text(holder) + " (" + why +
                         "); stop that one or name another directory with --runs");

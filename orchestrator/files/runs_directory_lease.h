@@ -40,8 +40,8 @@ struct LeaseOptions {
 class RunsDirectoryLease {
  public:
   // `directory` is there. Returns with the lease; at once unless it was left by another machine.
-  // Code::Operator when another controller has it, for every file system without locks or atomic
-  // names, and when TERM or INT comes meanwhile.
+  // Code::Conflict when another controller has it; Code::Operator for every file system without
+  // locks or atomic names, and when TERM or INT comes meanwhile.
   RunsDirectoryLease(const base::Path& directory, const LeaseOptions& options);
   // Releases it: the next controller starts at once, on any machine.
   ~RunsDirectoryLease();

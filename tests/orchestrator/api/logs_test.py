@@ -8,6 +8,7 @@ The last line is `N passed, N failed, N skipped`.
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -365,11 +366,30 @@ def one_who_waits_for_news_notices_that_nobody_reads(world):
     assert world.ask("POST", f"/{run}/cancel")[0] == 202
 
 
+def a_run_whose_directory_is_gone_says_so(world):
+    run = world.submit("gone", 5, 5)
+    deadline = time.monotonic() + 60
+    while world.ask("GET", "/" + run)[1]["state"] != "succeeded":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    directory = world.ask("GET", "/" + run)[1]["directory"]
+    shutil.rmtree(directory)
+    gone = f"the run's directory {directory} is gone; `regatta rm {run}` forgets the run"
+    for words in ([], ["--list"], ["--grep", "a"], ["-f"], ["--tail", "3"]):
+        done = world.regatta("logs", run, *words)
+        assert (done.returncode, done.stdout) == (3, b""), (words, done)
+        assert gone in done.stderr.decode() and done.stderr.count(b"\n") == 1, (words, done)
+    done = subprocess.run([REGATTA, "ckpt", "verify", "--server", server_of(world.data), run], timeout=120,
+                          capture_output=True)
+    assert done.returncode == 1 and gone in done.stderr.decode(), done
+
+
 CASES = [a_range_is_the_bytes_of_the_file, a_tail_is_that_of_coreutils, a_pipe_that_closes_ends_it,
          a_download_tells_that_the_log_has_grown, a_search_is_that_of_grep, a_bad_pattern_is_named,
          a_hostile_log_costs_little, no_name_leads_elsewhere, following_tells_of_training,
          following_goes_on_with_the_next_attempt, following_goes_on_after_a_restart,
-         one_who_waits_for_news_notices_that_nobody_reads]
+         one_who_waits_for_news_notices_that_nobody_reads,
+         a_run_whose_directory_is_gone_says_so]
 
 
 def main():

@@ -12,6 +12,7 @@ namespace regatta::orchestrator {
 namespace {
 
 using checkpoint::CheckpointName;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using tests::RawAnswer;
@@ -300,6 +301,49 @@ TEST_F(CkptTest, VerifyReturnsOneForDamage) {
     arguments.push_back("2");
     EXPECT_EQ(ckpt(arguments).exit.code, 0);
   }
+}
+
+// Its manifest says that it is whole.
+TEST_F(CkptTest, WhatVerifyFoundIsShownUntilItIsMended) {
+  write(1);
+  write(2);
+  const std::string older = write(3), newest = write(4);
+  const base::Path model = checkpoints() / newest / checkpoint::kModelFile;
+  const std::string kept = base::posix_file_system().read(model, 1 << 20);
+  flip_a_byte(newest);
+  EXPECT_EQ(row(got(""), newest)["condition"], "valid") << "nobody has read it";
+  EXPECT_EQ(posted("/" + newest + "/verify")["good"], false);
+  const Json found = row(got(""), newest);
+  EXPECT_EQ(found["condition"], "damaged");
+  EXPECT_THAT(std::string(found["reason"]), HasSubstr("model.safetensors"));
+  EXPECT_THAT(row(got(""), older)["kept_because"].dump(), HasSubstr("latest 1 of 2"));
+  EXPECT_EQ(got("/latest")["name"], older);
+  EXPECT_EQ(got("/4")["name"], newest) << "by its step it is still found";
+  EXPECT_THAT(ckpt({"ls", "--directory", run_.string()}).text, HasSubstr("damaged"));
+  EXPECT_EQ(posted("/" + newest + "/verify")["good"], false);
+
+  tests::write_file(model, kept);
+  EXPECT_EQ(row(got(""), newest)["condition"], "damaged") << "until somebody reads it";
+  EXPECT_EQ(posted("/" + newest + "/verify")["good"], true);
+  EXPECT_EQ(row(got(""), newest)["condition"], "valid");
+  EXPECT_EQ(got("/latest")["name"], newest);
+  EXPECT_EQ(base::posix_file_system().list(checkpoints() / "damaged").size(), 0U);
+}
+
+TEST_F(CkptTest, VerifyOfWhatIsGoneIsAnError) {
+  write(1);
+  ASSERT_EQ(post("/api/v1/runs", tests::run_file()).status, 201) << "else nothing may be mounted";
+  std::filesystem::remove_all(run_);
+  const std::string gone =
+      "the run's directory " + run_.string() + " is gone; `regatta rm " + id_ + "` forgets the run";
+  const base::Output all = ckpt({"verify", id_});
+  EXPECT_EQ(all.exit.code, 1) << all.text;
+  EXPECT_THAT(all.text, AllOf(HasSubstr(gone), Not(HasSubstr("no checkpoints"))));
+  const base::Output one = ckpt({"verify", id_, "1"});
+  EXPECT_EQ(one.exit.code, 3) << one.text;
+  EXPECT_THAT(one.text, HasSubstr(gone));
+  EXPECT_THAT(ckpt({"ls", id_}).text, HasSubstr(gone));
+  EXPECT_EQ(ckpt({"verify", "--directory", run_.string()}).exit.code, 3);
 }
 
 TEST_F(CkptTest, DiffComparesCheckpointsOfAnyRuns) {

@@ -352,6 +352,42 @@ TEST_F(AdoptTest, ARunThatWasRenamedIsTheRun) {
   EXPECT_EQ(store_->ids(), std::vector<std::string>{"renamed"});
 }
 
+TEST_F(AdoptTest, ATimeThatCannotBeCountsAsNotKnown) {
+  const double now = clock_.utc_seconds();
+  const std::vector<double> bad{-1, 0, -1e308, 1e308, now + 3 * 86400};
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    const std::string id = "bad-" + std::to_string(i);
+    runs::SubmissionRecord submission{id, bad[i], runs::Wanted::Cancel, {}, "x"};
+    submission.changed_utc = bad[i];
+    const base::Path path =
+        make(id, {{runs::kSubmissionName, runs::submission_text(submission)}}).path();
+    runs::write_state(base::posix_file_system(), path,
+                      {runs::RunState::Cancelled, "", bad[i], 0, -1, 1});
+    runs::Launch launch;
+    launch.number = 1;
+    launch.started_utc = bad[i];
+    launch.ended_utc = bad[i];
+    launch.over = true;
+    runs::write_launch(base::posix_file_system(), path, launch);
+  }
+  const double ahead = now + 3600;  // as another machine's clock may be
+  make("good", {{runs::kSubmissionName,
+                 runs::submission_text({"good", ahead, runs::Wanted::Cancel, {}, "x"})}});
+  lose_the_store();
+  ticks();
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    const orchestrator::runs::Run found = run("bad-" + std::to_string(i));
+    const auto is_now = testing::DoubleNear(now, 60);
+    EXPECT_THAT(found.created_utc, is_now) << bad[i];
+    EXPECT_THAT(found.changed_utc, testing::Optional(is_now)) << "it was changed all the same";
+    EXPECT_EQ(found.ended_utc, std::nullopt) << bad[i];
+    const orchestrator::runs::Launch launch = store_->launches(found.number).at(0);
+    EXPECT_THAT(launch.started_utc, is_now) << bad[i];
+    EXPECT_EQ(launch.ended_utc, std::nullopt) << bad[i];
+  }
+  EXPECT_EQ(run("good").created_utc, ahead);
+}
+
 TEST_F(AdoptTest, OfTwoRunsOfOneKeyTheNewerBegins) {
   const auto left = [this](const std::string& id, double created_utc) {
     runs::SubmissionRecord submission{id, created_utc, runs::Wanted::Run, "key", "digest"};

@@ -2,6 +2,7 @@
 // runs stays true, and nothing that had ended begins again.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/api/api.h"
@@ -285,6 +286,44 @@ TEST_F(RestoreTest, ARunsDirectoryWithoutItsRunsIsNotInOrder) {
     std::filesystem::rename(each, away / each.filename());
   }
   EXPECT_THAT(status(), testing::HasSubstr("has none of the newest 1 run"));
+}
+
+TEST_F(RestoreTest, ADirectoryThatCannotBeTakenOverIsNotInOrder) {
+  const auto health = [this] {
+    return api::health_json(*controller_, 0, base::posix_file_system(), nullptr);
+  };
+  const std::string good = trained(0), bad = trained(0), worse = trained(0);
+  const std::string first = std::min(bad, worse), second = std::max(bad, worse);
+  const auto submission_of = [this](const std::string& id) {
+    return runs() / id / runs::kSubmissionName;
+  };
+  const std::string kept = base::posix_file_system().read(submission_of(second), 65536);
+  close();
+  tests::write_file(runs() / first / "run.json", R"({"steps": "many"})");
+  tests::write_file(submission_of(second), "{");
+  std::filesystem::remove_all(folder_.path() / "state");
+  open();
+  ticks(4);
+  ASSERT_TRUE(store_->run(good));
+  Json told = health();
+  EXPECT_EQ(told["status"], "degraded");
+  EXPECT_EQ(told["checks"][2]["good"], false);
+  EXPECT_THAT(std::string(told["checks"][2]["detail"]),
+              testing::AllOf(HasSubstr("2 run directories cannot be taken in"),
+                             HasSubstr("the first: " + first + ": "), HasSubstr("steps"),
+                             testing::Not(HasSubstr(second))));
+  std::filesystem::remove_all(runs() / first);
+  pass(11);
+  told = health();
+  EXPECT_EQ(told["status"], "degraded");
+  EXPECT_THAT(
+      std::string(told["checks"][2]["detail"]),
+      testing::AllOf(HasSubstr("1 run directory cannot be taken in"),
+                     HasSubstr(second + ": submission.json is damaged: it holds no JSON object")));
+  tests::write_file(submission_of(second), kept);
+  pass(11);
+  EXPECT_EQ(health()["status"], "ok") << health().dump(1);
+  EXPECT_EQ(state(second), runs::RunState::Succeeded);
 }
 
 // Of a run that somebody started by hand and that goes on: what people wrote on it is nowhere else.

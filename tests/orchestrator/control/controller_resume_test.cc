@@ -39,6 +39,43 @@ class ResumeTest : public ControllerFixture {
   }
 };
 
+// Whether it was lost with its directory, or the directory was removed later.
+TEST_F(ResumeTest, IsRefusedWhereItsDirectoryIsGone) {
+  const std::string over = ended(24), lost = submit();
+  const std::string waiting = submit();
+  ticks();
+  for (const std::string& id : {over, lost}) std::filesystem::remove_all(run(id).directory);
+  ticks();
+  scheduler_.end_by_signal("h2", 9);
+  ticks();
+  ASSERT_EQ(state(lost), runs::RunState::Failed);
+  ASSERT_EQ(state(waiting), runs::RunState::Starting);
+  std::filesystem::rename(run(waiting).directory, folder_.path() / "moved");
+  submit();
+  for (const std::string& id : {over, lost, waiting}) {
+    const std::string why = "run " + id + " cannot go on: its directory " + run(id).directory +
+                            " is gone; `regatta rm " + id + "` forgets it";
+    if (id != waiting) expect_refused(id, why);
+    for (const auto& ask : {&control::Controller::extend, &control::Controller::change}) {
+      try {
+        (controller_.get()->*ask)(id, R"({"steps": 500})", std::nullopt, "");
+        ADD_FAILURE() << id;
+      } catch (const base::Error& error) {
+        EXPECT_EQ(error.code(), base::Code::Conflict);
+        EXPECT_EQ(error.what(), why);
+      }
+    }
+    try {
+      (void)controller_->requeue(id);
+      ADD_FAILURE() << id;
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.what(), why);
+    }
+    EXPECT_NE(run(id).wanted, runs::Wanted::Resume);
+  }
+  EXPECT_FALSE(controller_->remove(over, {}).had_directory);
+}
+
 struct Over {
   const char* name;
   int code;

@@ -322,6 +322,54 @@ TEST_F(ControllerTest, LetsGoOfARunWhoseDirectoryIsGone) {
   EXPECT_EQ(state(id), runs::RunState::Failed);
   EXPECT_THAT(run(id).error, HasSubstr("is gone"));
   EXPECT_EQ(store_->unfinished_runs().size(), 1U) << "the other one";
+
+  // One that is under way is ended at the next visit.
+  const std::string busy = store_->unfinished_runs()[0].id;
+  const std::string waiting = submit();
+  ASSERT_EQ(state(busy), runs::RunState::Starting);
+  const std::string directory = run(busy).directory;
+  std::filesystem::remove_all(directory);
+  ticks(1);
+  EXPECT_EQ(state(busy), runs::RunState::Stopping);
+  EXPECT_EQ(run(busy).reason, "its directory " + directory + " is gone");
+  EXPECT_THAT(scheduler_.killed, testing::ElementsAre("h1"));
+  EXPECT_TRUE(scheduler_.stopped.empty()) << "it has nowhere to write a checkpoint";
+  ticks(2);
+  EXPECT_EQ(scheduler_.killed.size(), 1U) << "once";
+  scheduler_.end_by_signal("h1", 9);
+  ticks();
+  EXPECT_EQ(state(busy), runs::RunState::Failed);
+  EXPECT_EQ(run(busy).error, "its directory " + directory + " is gone");
+  const orchestrator::runs::Launch launch = store_->launches(run(busy).number).at(0);
+  EXPECT_TRUE(launch.over);
+  EXPECT_EQ(launch.signal, 9);
+  EXPECT_EQ(launch.words, run(busy).error);
+  EXPECT_EQ(state(waiting), runs::RunState::Starting) << "its place is free";
+}
+
+// A name that is there may be a link to what is not mounted, and a runs directory without any run
+// is not the one that had them.
+TEST_F(ControllerTest, WhatIsAwayIsNotGone) {
+  const std::string id = submit();
+  const std::string other = submit();
+  ticks();
+  const base::Path directory = run(id).directory;
+  std::filesystem::rename(directory, folder_.path() / "aside");
+  std::filesystem::create_symlink(folder_.path() / "not-mounted", directory);
+  ticks();
+  EXPECT_EQ(state(id), runs::RunState::Starting);
+  std::filesystem::remove(directory);
+  std::filesystem::rename(run(other).directory, folder_.path() / "other");
+  clock_.now += 100;
+  ticks();
+  EXPECT_EQ(state(id), runs::RunState::Starting);
+  EXPECT_EQ(state(other), runs::RunState::Queued);
+  EXPECT_TRUE(scheduler_.killed.empty());
+  std::filesystem::rename(folder_.path() / "aside", directory);
+  std::filesystem::rename(folder_.path() / "other", run(other).directory);
+  scheduler_.end("h1", 0);
+  ticks();
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
 }
 
 TEST_F(ControllerTest, OneThatWaitsAndLosesItsDirectoryKeepsNobodyWaiting) {
@@ -433,6 +481,7 @@ TEST_F(ControllerTest, SecondControllerOfTheRunsDirectoryIsRefused) {
     const control::Controller second(base::posix_file_system(), clock_, other, scheduler_, options);
     FAIL() << "two controllers would start each run twice";
   } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Conflict) << "serve ends with 5";
     EXPECT_THAT(error.what(), HasSubstr("in use by another controller"));
   }
 }

@@ -15,6 +15,7 @@ using testing::ElementsAre;
 class RunLogsTest : public testing::Test {
  protected:
   RunLogsTest() {
+    std::filesystem::create_directory(path_);
     launches_.resize(2);
     launches_[0].number = 1;
     launches_[0].token = "aaaa";
@@ -73,6 +74,27 @@ TEST_F(RunLogsTest, ListsThoseOfJobsByStartAndThenThoseOfAttempts) {
     EXPECT_EQ(error.code(), base::Code::NotFound);
     EXPECT_STREQ(error.what(), "no log of attempt 3 of rank 7 alone; see logs/files");
   }
+}
+
+TEST_F(RunLogsTest, ARunWhoseDirectoryIsGoneIsAnError) {
+  put("launches/1.log");
+  std::filesystem::create_directory(folder_.path() / "other");
+  std::filesystem::remove_all(path_);
+  const auto refused = [](const auto& look) -> std::string {
+    try {
+      look();
+    } catch (const base::Error& error) {
+      return std::string(base::meaning(error.code()).name) + ": " + error.what();
+    }
+    return "";
+  };
+  const std::string gone = "not_found: the run's directory " + path_.string() +
+                           " is gone; `regatta rm run` forgets the run";
+  EXPECT_EQ(refused([&] { (void)names(); }), gone);
+  EXPECT_EQ(refused([&] { (void)file_of(LogChoice{}); }), gone);
+  EXPECT_EQ(refused([&] { (void)file_of({std::nullopt, 1, {}}); }), gone);
+  std::filesystem::remove_all(folder_.path() / "other");
+  EXPECT_THAT(refused([&] { (void)names(); }), testing::HasSubstr("is its file system mounted"));
 }
 
 TEST_F(RunLogsTest, ListsTheNewestOfMany) {

@@ -100,8 +100,12 @@ TEST_F(RunReadingTest, WhatAKilledControllerLeftIsSweptWhenAsked) {
 
 TEST_F(RunReadingTest, ADirectoryThatIsGoneIsNotThere) {
   std::filesystem::create_directory(folder_.path() / "other");
+  order_.directory = folder_.path() / "other";
+  EXPECT_FALSE(read().exists);
+  EXPECT_FALSE(read().gone) << "what is to be there may be mounted later";
   order_.directory = folder_.path() / "gone";
   EXPECT_FALSE(read().exists);
+  EXPECT_TRUE(read().gone);
   std::filesystem::remove_all(folder_.path() / "other");
   std::filesystem::remove_all(path_);
   EXPECT_THROW((void)read_run(files_, order_), base::Error) << "the file system may be away";

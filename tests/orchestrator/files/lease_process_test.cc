@@ -72,7 +72,7 @@ TEST_F(LeaseProcessTest, SecondControllerOfThisHostIsRefused) {
   const pid_t first = serve("one");
   ASSERT_TRUE(says("one", "listens on"));
   const base::Output second = base::run(command("two"), kDeadline);
-  EXPECT_EQ(second.exit.code, 1);
+  EXPECT_EQ(second.exit.code, 5);
   EXPECT_THAT(second.errors,
               AllOf(HasSubstr("in use by another controller: process " + std::to_string(first)),
                     HasSubstr((folder_.path() / "one").string())));
@@ -94,7 +94,7 @@ TEST_F(LeaseProcessTest, ControllerOfAnotherHostIsRefusedWhileThatOneLives) {
   there.calls.flock = [](int, int) { return 0; };
   const files::RunsDirectoryLease lease(runs(), there);
   const base::Output refused = base::run(command("one"), kDeadline);
-  EXPECT_EQ(refused.exit.code, 1);
+  EXPECT_EQ(refused.exit.code, 5);
   EXPECT_THAT(refused.errors, AllOf(HasSubstr("on login2"), HasSubstr("its heartbeat goes on")));
   EXPECT_TRUE(lease.held());
 }
