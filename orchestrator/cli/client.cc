@@ -267,6 +267,12 @@ void Client::download(const std::string& path, std::uint64_t offset, const Take&
   transfer.check_status();
 }
 
+void Client::tell(const std::string& trouble) const {
+  if (troubles_ == nullptr || trouble.empty()) return;
+  *std::exchange(troubles_, nullptr)
+      << "regatta: " << base::printable(trouble) << "; what it shows stands still\n";
+}
+
 void Client::perform(const char* method, const std::string& path, Transfer* transfer) const {
   const std::unique_ptr<CURL, Cleanup> curl(curl_easy_init());
   base::check(curl != nullptr, "libcurl can be initialised");
@@ -326,10 +332,7 @@ void Client::perform(const char* method, const std::string& path, Transfer* tran
     curl_easy_getinfo(curl.get(), CURLINFO_OS_ERRNO, &reason);
     files::refuse_socket(socket_, static_cast<int>(reason));
   }
-  if (troubles_ != nullptr && !transfer->trouble.empty()) {
-    *std::exchange(troubles_, nullptr)
-        << "regatta: " << base::printable(transfer->trouble) << "; what it shows stands still\n";
-  }
+  tell(transfer->trouble);
   if (transfer->failed) std::rethrow_exception(transfer->failed);
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &transfer->status);
   if (result == CURLE_PARTIAL_FILE) {

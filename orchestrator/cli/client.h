@@ -52,6 +52,7 @@ class Client {
       const std::map<std::string, std::string>& headers) const;
   struct Transfer;
   void perform(const char* method, const std::string& path, Transfer* transfer) const;
+  void tell(const std::string& trouble) const;
   void find_token(const ControllerAddress& address);
 
   std::string name_;

@@ -103,11 +103,11 @@ class Submit : public Command {
     } else if (!wait_) {
       (void)client_.output.print(run);
     }
-    if (wait_) return watch_run(client_, id, WatchResult::RunExitCode);
+    if (wait_) return watch_run(*controller_, client_.output, id, WatchResult::RunExitCode);
     if (!client_.output.is_text()) return 0;
     if (run.value("scheduler", Json()) == "slurm") {
       try {
-        return report_answer(client_.connect(), id);
+        return report_answer(*controller_, id);
       } catch (const base::Error&) {  // the controller went away: the run is submitted all the same
       }
     }
@@ -125,11 +125,11 @@ class Submit : public Command {
     return 0;
   }
   // What the controller answers.
-  [[nodiscard]] Json post() const {
+  [[nodiscard]] Json post() {
     plan::SubmittedRun asked{config(), {}};
     std::map<std::string, std::string> headers;
     if (idempotency_key_) headers["Idempotency-Key"] = checked(*idempotency_key_);
-    const Client client = client_.connect();
+    controller_.emplace(client_.connect());
     if (!plan_.empty()) {
       asked.plan = topology::plan::parse_plan(read_input(plan_, kMaxRunFile), plan_, std::nullopt);
     }
@@ -138,7 +138,7 @@ class Submit : public Command {
     if (!tags_.empty()) query.push_back("tags=" + encoded(base::join(tags_, ",")));
     if (dry_run_) query.emplace_back("dry_run=true");
     const std::string path = query.empty() ? "/runs" : "/runs?" + base::join(query, "&");
-    return client.post(path, plan::submitted_body(asked), headers);
+    return controller_->post(path, plan::submitted_body(asked), headers);
   }
   // A relative path of the dataset is relative to the file; the controller is at no such place.
   [[nodiscard]] trainer::contract::RunConfig config() const {
@@ -155,8 +155,9 @@ class Submit : public Command {
   }
 
   ClientOptions client_;
-  std::string file_;  // "-": stdin
-  std::string plan_;  // empty: none
+  std::optional<Client> controller_;  // one for all: it tells its troubles once
+  std::string file_;                  // "-": stdin
+  std::string plan_;                  // empty: none
   bool dry_run_ = false;
   bool wait_ = false;
   std::optional<std::string> idempotency_key_;

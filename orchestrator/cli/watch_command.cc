@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/shell_words.h"
 #include "base/text.h"
+#include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/interrupt.h"
 #include "orchestrator/text/terminal.h"
@@ -84,7 +85,8 @@ class Watch : public Command {
   }
 
   int run() override {
-    return watch_run(client_, run_, exit_status_ ? WatchResult::RunExitCode : WatchResult::Zero);
+    return watch_run(client_.connect(), client_.output, run_,
+                     exit_status_ ? WatchResult::RunExitCode : WatchResult::Zero);
   }
 
  private:
@@ -95,8 +97,7 @@ class Watch : public Command {
 
 }  // namespace
 
-int watch_run(ClientOptions options, const std::string& name, WatchResult result) {
-  const Client client = options.connect();
+int watch_run(const Client& client, Output output, const std::string& name, WatchResult result) {
   const std::string path = "/runs/" + path_part(name);
   const Interrupt interrupt;
   Progress progress;
@@ -105,8 +106,8 @@ int watch_run(ClientOptions options, const std::string& name, WatchResult result
   Json printed;
   for (;;) {
     const double now = base::system_clock().monotonic_seconds();
-    if (!options.output.is_text()) {
-      if (run != printed) (void)options.output.print_next(run);
+    if (!output.is_text()) {
+      if (run != printed) (void)output.print_next(run);
       printed = run;
     } else if (!text::is_over(run)) {
       progress.show(run, now);
@@ -126,7 +127,7 @@ int watch_run(ClientOptions options, const std::string& name, WatchResult result
     }
   }
   progress.clear();
-  if (options.output.is_text()) std::cout << text::run_summary(run) << std::flush;
+  if (output.is_text()) std::cout << text::run_summary(run) << std::flush;
   return result == WatchResult::RunExitCode ? exit_code_of(run) : 0;
 }
 

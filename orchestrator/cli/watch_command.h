@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "orchestrator/cli/client_options.h"
+#include "orchestrator/cli/client.h"
+#include "orchestrator/cli/output.h"
 
 namespace regatta::orchestrator::cli {
 
@@ -11,6 +12,6 @@ namespace regatta::orchestrator::cli {
 enum class WatchResult { Zero, RunExitCode };
 
 // Shows the run's progress until it ends. Ctrl-C detaches (130): the run goes on.
-int watch_run(ClientOptions options, const std::string& run, WatchResult result);
+int watch_run(const Client& client, Output output, const std::string& run, WatchResult result);
 
 }  // namespace regatta::orchestrator::cli

@@ -188,7 +188,11 @@ void Database::sync_log() {
   sqlite3_file_control(connection_.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
   if (log == nullptr || log->pMethods == nullptr) return;  // there is none
   const int status = log->pMethods->xSync(log, SQLITE_SYNC_FULL);
-  if (status != SQLITE_OK) fail(nullptr, status, "cannot sync the store's log", cache_.get());
+  if (status == SQLITE_OK) return;
+  const std::string file = sqlite3_db_filename(connection_.get(), "main");
+  throw base::Error(base::Code::Operator, "cannot put the log of writes, " + base::printable(file) +
+                                              "-wal, on the disk: " + sqlite3_errstr(status) +
+                                              "; look at that disk, and start again");
 }
 
 void Database::interrupt() { sqlite3_interrupt(connection_.get()); }

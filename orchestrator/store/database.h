@@ -153,7 +153,8 @@ class Database {
   // StatementCache::on_disk_failure.
   void on_disk_failure(std::function<void(const std::string&)> told);
   // What is committed is on the disk, also what a process that was killed had committed, of which
-  // the system knows and the disk may not.
+  // the system knows and the disk may not. For a connection that has begun a transaction before:
+  // the others do not know the log.
   void sync_log();
   void execute(const std::string& sql);
   [[nodiscard]] Statement prepare(std::string_view sql) { return {*cache_, sql}; }

@@ -135,8 +135,7 @@ void Store::open(const base::Path& path) {
   writer_ = std::make_unique<Database>(path, Database::Access::ReadWrite, options_.vfs);
   writer_->on_disk_failure([this](const std::string& text) { trouble_.note(text); });
   migrate();
-  // What is read from here on is answered to people.
-  writer_->sync_log();
+  settle_log();
   events_ = std::make_unique<EventLog>(*writer_, clock_);
   own_readers_ = std::make_unique<ReaderPool>(path, kOwnReaders, options_.vfs);
   request_readers_ = std::make_unique<ReaderPool>(path, kRequestReaders, options_.vfs);
@@ -252,6 +251,11 @@ void Store::keep_reserve() {
   if (lock.owns_lock() && reserve_) reserve_->restore(clock_.monotonic_seconds());
 }
 
+void Store::settle_log() {
+  writer_->sync_log();
+  fold_log();
+}
+
 // Seldom more than the milliseconds of one read, for which writes wait: whoever comes meanwhile
 // reads what is folded in.
 void Store::bound_log() {
@@ -260,12 +264,15 @@ void Store::bound_log() {
   next_log_look_ = now + kLogLookSeconds;
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(file_.string() + "-wal", error);
-  if (error || bytes < options_.longest_log) return;
+  if (!error && bytes >= options_.longest_log) fold_log();
+}
+
+void Store::fold_log() {
   try {
     // With a patience of its own: a reader that stays longer is waited for by the next look.
     writer_->execute("PRAGMA busy_timeout = " + std::to_string(Database::kReadersMilliseconds));
     writer_->execute("PRAGMA wal_checkpoint(TRUNCATE)");
-  } catch (const base::Error&) {  // a full disk, of which the write says more
+  } catch (const base::Error&) {  // a full disk, of which the next write says more
   }
   writer_->execute("PRAGMA busy_timeout = " + std::to_string(Database::kBusyMilliseconds));
 }

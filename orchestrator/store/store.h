@@ -179,6 +179,10 @@ class Store : public StoreReads {
   // Every write begins with it.
   [[nodiscard]] std::unique_lock<std::mutex> lock_writes();
   void bound_log();
+  // What is read from here on is answered to people: what a killed controller had left in the log
+  // is on the disk, or this throws; and in the database, where that has room and nobody reads.
+  void settle_log();
+  void fold_log();
   void migrate();
   // False: nothing was left of its series.
   bool remove_piece(runs::RunNumber run);

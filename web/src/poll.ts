@@ -41,7 +41,7 @@ export function usePoll(
         if (stop.signal.aborted) return;
         failures += 1;
         if (error instanceof Refusal) {
-          setHealth((old) => ({ ...old, failure: null, refusal: error }));
+          setHealth((old) => ({ ...old, failure: null, refusal: error, trouble: trouble() }));
         } else {
           const failure = error instanceof Error ? error.message : String(error);
           setHealth((old) => ({ ...old, failure, refusal: null }));

@@ -193,6 +193,50 @@ TEST_F(CrashVfsTest, WhatAKilledOneHadCommittedIsOnTheDiskOnceTheNextHasReadIt) 
   }
 }
 
+// The controller is killed within a cancellation, the next one answers that there was one.
+TEST_F(CrashVfsTest, ACancellationThatWasReadStays) {
+  int read = 0;
+  for (int step = 1; step <= 100; ++step) {
+    const std::string id = "run-" + std::to_string(step);
+    open();
+    const runs::RunNumber number = store_->add_run(run(id));
+    store_->set_wanted(number, runs::Wanted::Run);  // that there is one is on the disk
+    life_.end_at(step);
+    try {
+      store_->set_wanted(number, runs::Wanted::Cancel);
+    } catch (const base::Error&) {
+    }
+    die();
+    open();
+    const runs::Wanted answered = store_->run(id)->wanted;
+    read += answered == runs::Wanted::Cancel ? 1 : 0;
+    die();
+    vfs_.lose_power();
+    open();
+    ASSERT_EQ(store_->run(id)->wanted, answered) << "killed at step " << step;
+    store_.reset();
+  }
+  EXPECT_GT(read, 5);
+}
+
+TEST_F(CrashVfsTest, ALogThatCannotBeSettledIsAnErrorInOneLine) {
+  open();
+  store_->add_run(run("run"));
+  die();
+  vfs_.fail_one_in(1);
+  try {
+    open();
+    FAIL() << "it answers of what may be lost";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Operator);
+    EXPECT_THAT(error.what(), testing::StartsWith("cannot put the log of writes, "));
+    EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("\n")));
+  }
+  vfs_.fail_one_in(0);
+  open();
+  EXPECT_TRUE(store_->run("run"));
+}
+
 TEST_F(CrashVfsTest, StoreFailureIsTroubleForAWhile) {
   tests::SimulatedClock clock;
   store::StoreOptions options;

@@ -173,6 +173,8 @@ TEST_F(FullDisk, WhatCannotBeTakenInIsTakenInLater) {
   }
   EXPECT_LT(store_->newest_steps(store_->run(id)->number, 1).size(), 1U);
   EXPECT_EQ(store_->run(id)->state, runs::RunState::Starting);
+  EXPECT_THAT(get("health").body, HasSubstr("degraded")) << "nobody has asked for anything";
+  EXPECT_EQ(get("runs/" + id).headers.count(api::kTroubleHeader), 1U);
   std::filesystem::remove(disk() / "filler");
   const auto count = [&] {
     return static_cast<std::int64_t>(
@@ -188,6 +190,8 @@ TEST_F(FullDisk, WhatCannotBeTakenInIsTakenInLater) {
     ASSERT_EQ(rows[i].step, static_cast<std::int64_t>(i) + 1);
   }
   EXPECT_EQ(store_->run(id)->summary.step, kSteps);
+  clock_.now += store::DiskTrouble::kSeconds + 1;
+  EXPECT_EQ(get("runs/" + id).headers.count(api::kTroubleHeader), 0U) << "it follows again";
 }
 
 // The runs lie on another disk.

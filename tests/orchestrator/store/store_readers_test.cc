@@ -1,8 +1,12 @@
 // Kept statements, and several readers beside a writer.
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -138,6 +142,24 @@ TEST(Store, TheLogOfWritesIsBoundedWhateverIsRead) {
   }
   stop = true;
   EXPECT_EQ(began_anew, 2);
+}
+
+TEST(Store, ALogThatWasLeftIsFoldedInByTheNextStart) {
+  const TemporaryDirectory folder;
+  const base::Path log = folder.path() / "store.sqlite-wal";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    store::Store store(folder.path());
+    for (int i = 0; i < 20; ++i) store.add_run(new_run("run-" + std::to_string(i)));
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+  ASSERT_GT(std::filesystem::file_size(log), 0U);
+  store::Store store(folder.path());
+  std::error_code absent;
+  const std::uintmax_t left = std::filesystem::file_size(log, absent);
+  EXPECT_TRUE(absent || left == 0) << left << " bytes";
+  EXPECT_EQ(store.ids().size(), 20U);
 }
 
 TEST(Store, ReadsOnePageOfEvaluations) {
