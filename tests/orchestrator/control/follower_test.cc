@@ -116,15 +116,11 @@ TEST_F(FollowerTest, WhatCannotBeCountsAsDamagedAndMovesNothing) {
   journal.step(2, 1);
   follow();
   const runs::RunSummary before = run_.summary;
-  journal.append(
-      R"({"sequence":90,"seconds":3,"type":"eval","step":1,"mlm_accuracy":7,"target_met":true})"
-      "\n"
-      R"({"sequence":91,"seconds":1e308,"type":"eval","step":1,"mlm_accuracy":0.6,"target_met":true})"
-      "\n"
-      R"({"sequence":92,"seconds":4,"type":"step","step":-3,"samples":1})"
-      "\n"
-      R"({"sequence":93,"seconds":4,"type":"step","step":2,"step_seconds":-1e9})"
-      "\n");
+  const std::string eval = R"(,"type":"eval","step":1,"target_met":true,"mlm_accuracy":)";
+  journal.append(R"({"sequence":90,"seconds":3)" + eval + "7}\n");
+  journal.append(R"({"sequence":91,"seconds":1e308)" + eval + "0.6}\n");
+  journal.append("{\"sequence\":92,\"seconds\":4,\"type\":\"step\",\"step\":-3}\n");
+  journal.append("{\"sequence\":93,\"type\":\"step\",\"step\":2,\"step_seconds\":-1e9}\n");
   follow();
   EXPECT_EQ(run_.summary.time_to_accuracy_seconds, std::nullopt);
   EXPECT_EQ(run_.summary.value, before.value);
