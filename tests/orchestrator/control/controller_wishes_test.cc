@@ -273,6 +273,8 @@ TEST_F(WishesTest, ARemovalThatComesAgainIsAnsweredAsDone) {
   EXPECT_FALSE(again.had_directory);
   restart();
   EXPECT_EQ(controller_->remove(id, options).run.id, id);
+  const std::string other = cancelled();
+  expect_conflict([&] { (void)controller_->remove(other, options); }, "a run that was removed");
   options.idempotency_key = "remove-2";
   EXPECT_THROW(controller_->remove(id, options), base::Error);
 }
