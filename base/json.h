@@ -14,8 +14,8 @@ namespace regatta::base {
 template <typename Json>
 [[nodiscard]] Json parse_json(std::string_view text);
 
-// The first key that stands twice in one object, of which a tree keeps the last; nothing where none
-// does, or where `text` is no JSON. Errors as parse_json().
+// The first key that stands twice in one object, of which a tree keeps the last, with what it is
+// in: "a.b", "a[0].b". Nothing where none does, or where `text` is no JSON. Depth as parse_json().
 [[nodiscard]] std::optional<std::string> repeated_key(std::string_view text);
 
 // On one line, or with `indent` spaces for each level. What is no UTF-8 becomes U+FFFD.

@@ -42,6 +42,7 @@ std::string bearer(const Request& request) {
 
 std::string ticket_in(const std::string& body) {
   if (body.size() > kMostBody || !base::json_depth_at_most(body, 2)) return "";
+  if (base::repeated_key(body)) return "";
   const Json json = base::parse_json<Json>(body);
   if (!json.is_object() || !json.contains("ticket") || !json["ticket"].is_string()) return "";
   return json["ticket"];
@@ -65,7 +66,9 @@ std::optional<Response> Access::answer(const Request& request) {
     if (!ours) return std::nullopt;
     if (!post) return wrong_method("POST");
     if (const auto refused = refuse_query(request, {})) return refused;
-    return request.path == kTickets ? make_ticket() : open_session(request);
+    if (request.path == kSession) return open_session(request);
+    const auto refused = refuse_body(request, RequestBody::None, {});
+    return refused ? *refused : make_ticket();
   }
   if (!is_api(request.path)) return std::nullopt;
   if (post && request.path == kSession) {

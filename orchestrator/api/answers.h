@@ -12,8 +12,7 @@
 
 namespace regatta::orchestrator::api {
 
-// The JSON of a body; null where it is none, or nests deeper than `depth`. Code::User where a key
-// stands twice in one object: two readers would take two different values.
+// The JSON of a body; null where it is none, or nests deeper than `depth`.
 [[nodiscard]] nlohmann::ordered_json read_body(const std::string& body, int depth);
 
 [[nodiscard]] Response json_response(int status, const nlohmann::ordered_json& json);

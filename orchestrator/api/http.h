@@ -35,8 +35,9 @@ struct Request {
   Peer peer = {};
   std::string repeated_query = {};  // the name of a query parameter that came twice; else empty
   std::string unreadable_query =
-      {};               // a part of the query, as sent, that is no NAME=VALUE in UTF-8
-  std::string id = {};  // delivery.h
+      {};                            // a part of the query, as sent, that is no NAME=VALUE in UTF-8
+  std::string unreadable_path = {};  // a part of the path, as sent, that is not UTF-8 with %XX
+  std::string id = {};               // delivery.h
 
   // Empty where there is none of that name, which is in lower case.
   [[nodiscard]] std::string header(const std::string& name) const {

@@ -100,8 +100,8 @@ int digit(char c) {
   return -1;
 }
 
-// Of a query: %XX as bytes, '+' as a space. Nothing where a '%' has no two digits, or where what
-// comes out is not UTF-8.
+// Of a query: %XX as bytes, '+' as a space (a path's own). Nothing where a '%' has no two digits,
+// or where what comes out is not UTF-8.
 std::optional<std::string> decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -132,6 +132,13 @@ void read_query(std::string_view text, Request* request) {
       request->repeated_query = *name;
     }
   }
+}
+
+std::string unreadable_part(std::string_view path) {
+  for (const std::string& part : base::split(path, '/')) {
+    if (!decoded(part)) return part;
+  }
+  return "";
 }
 
 }  // namespace
@@ -215,6 +222,7 @@ Request without_path(const RequestHead& head) {
   const std::size_t mark = head.target.find('?');
   Request request;
   request.method = head.method == "HEAD" ? "GET" : head.method;
+  request.unreadable_path = unreadable_part(std::string_view(head.target).substr(0, mark));
   if (mark != std::string::npos) {
     read_query(std::string_view(head.target).substr(mark + 1), &request);
   }

@@ -61,7 +61,8 @@ struct ReadHead {
 // bytes: a whole head, as HeadScanner found it.
 [[nodiscard]] ReadHead read_head(std::string_view bytes);
 
-// What a handler gets of it, but for path and body; headers of one name are joined by ", ".
+// What a handler gets of it, but for path and body (of the path only what of it cannot be read);
+// headers of one name are joined by ", ".
 // Values of headers stay as they were sent, where cpp-httplib would decode %XX in them, and the
 // query is read here, since the library leaves out one of two equal parameters, refuses a '?' in a
 // value, and takes %u0041 for an 'A'.

@@ -6,6 +6,7 @@
 
 #include "base/ascii.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
 
@@ -13,6 +14,7 @@ namespace regatta::orchestrator::api {
 namespace {
 
 constexpr std::size_t kMostShown = 50;  // bytes of a name or a value that a message repeats
+constexpr int kDeepestLooked = 64;      // of JSON that is looked at; readers take less
 
 bool is_name(const std::string& part) { return part.front() == '{'; }
 
@@ -81,17 +83,18 @@ std::string wanted_of(const Parameter& parameter, const std::string& value) {
   return "";
 }
 
-// What is sent and not read would be believed to have been taken: {"dry_run": true} above all.
-std::optional<Response> refuse_body(const Request& request, const Route& route) {
-  const std::string_view body = base::trimmed(request.body, " \t\r\n");
-  if (route.body != RequestBody::None || body.empty() || body == "{}") return std::nullopt;
-  std::vector<std::string> names;
-  for (const Parameter& parameter : route.query) names.emplace_back(parameter.name);
-  return error_response(
-      base::Error(base::Code::User,
-                  "this address takes no body; send none" +
-                      (names.empty() ? "" : ", and " + base::join(names, ", ") + " in the query")),
-      "");
+Response body_problem(const std::string& message, const std::string& key = {}) {
+  return error_response(base::Error(base::Code::User, message, key), "a body");
+}
+
+// A run file may be YAML, of which its own reader says the same.
+std::optional<Response> refuse_unclear(const std::string& body) {
+  if (!base::is_utf8(body)) return body_problem("the body is not UTF-8; send it in UTF-8");
+  if (!base::json_depth_at_most(body, kDeepestLooked)) return std::nullopt;
+  const auto twice = base::repeated_key(body);
+  if (!twice) return std::nullopt;
+  const std::string key = base::printable(*twice);
+  return body_problem(key + " stands twice in the body; give it once", key);
 }
 
 std::optional<Response> refuse_parameters(const Call& call) {
@@ -125,6 +128,17 @@ std::optional<Response> refuse_scope(const Request& request, Scope scope,
                                      const std::string& message) {
   if (scope != Scope::Owner || request.peer.local_socket) return std::nullopt;
   return error_response(403, "forbidden", message);
+}
+
+std::optional<Response> refuse_body(const Request& request, RequestBody taken, Parameters known) {
+  if (taken != RequestBody::None) return refuse_unclear(request.body);
+  // What is sent and not read would be believed to have been taken: {"dry_run": true} above all.
+  const std::string_view body = base::trimmed(request.body, " \t\r\n");
+  if (body.empty() || body == "{}") return std::nullopt;
+  std::vector<std::string> names;
+  for (const Parameter& parameter : known) names.emplace_back(parameter.name);
+  return body_problem("this address takes no body; send none" +
+                      (names.empty() ? "" : ", and " + base::join(names, ", ") + " in the query"));
 }
 
 std::optional<double> parse_moment(const std::string& text) {
@@ -177,7 +191,8 @@ std::optional<double> Call::moment(std::string_view name) const {
 
 std::optional<Response> refuse_query(const Request& request, Parameters known) {
   if (!request.unreadable_query.empty()) {
-    return parameter_problem(request.unreadable_query,
+    const std::string name = request.unreadable_query.substr(0, request.unreadable_query.find('='));
+    return parameter_problem(name.empty() ? request.unreadable_query : name,
                              shown(request.unreadable_query) +
                                  " in the query cannot be read; send NAME=VALUE in UTF-8, with %XX "
                                  "for what has a meaning there");
@@ -208,6 +223,12 @@ std::optional<Response> refuse_query(const Request& request, Parameters known) {
 
 std::variant<Call, Response> find_route(std::span<const Route> routes, const Request& request,
                                         const std::vector<std::string>& parts) {
+  if (!request.unreadable_path.empty()) {
+    return error_response(400, "bad_request",
+                          shown(request.unreadable_path) +
+                              " in the path cannot be read; send it in UTF-8, with %XX for what "
+                              "has a meaning there");
+  }
   const auto first = std::find_if(routes.begin(), routes.end(),
                                   [&](const Route& route) { return fits(route.path, parts); });
   if (first == routes.end()) {
@@ -218,7 +239,7 @@ std::variant<Call, Response> find_route(std::span<const Route> routes, const Req
     if (route.path != first->path) continue;
     if (route.method == request.method) {
       if (const auto refused = refuse_query(request, route.query)) return *refused;
-      if (const auto refused = refuse_body(request, route)) return *refused;
+      if (const auto refused = refuse_body(request, route.body, route.query)) return *refused;
       Call call{request, route, names_in(route.path, parts)};
       if (auto refused = refuse_parameters(call)) return *std::move(refused);
       return call;

@@ -87,9 +87,9 @@ struct Call {
 };
 
 // parts: of the path after "/api/v1/". Of two paths that fit, the first in the table counts. Else
-// the answer: 404 for no address, 405 with Allow for another method, 400 for a query parameter that
-// the route does not know, that came twice, or whose value is none; 422 for a body where it takes
-// none; 403 for a parameter whose scope the request does not have.
+// the answer: 400 for a path that cannot be read, 404 for no address, 405 with Allow for another
+// method; as refuse_query() and refuse_body(); 403 for a parameter whose scope the request does not
+// have.
 [[nodiscard]] std::variant<Call, Response> find_route(std::span<const Route> routes,
                                                       const Request& request,
                                                       const std::vector<std::string>& parts);
@@ -97,6 +97,11 @@ struct Call {
 // 400 for a query that cannot be read, and for a parameter of it that is not among these, that came
 // twice, or whose value is none.
 [[nodiscard]] std::optional<Response> refuse_query(const Request& request, Parameters known);
+
+// 422 for a body where none is taken (but {}), for one that is not UTF-8, and for JSON in which a
+// key stands twice: two readers would take two different values. known: of the query.
+[[nodiscard]] std::optional<Response> refuse_body(const Request& request, RequestBody taken,
+                                                  Parameters known);
 
 // 403 unless the request has the scope.
 [[nodiscard]] std::optional<Response> refuse_scope(const Request& request, Scope scope,

@@ -47,7 +47,8 @@ bool Controller::was_done(const std::optional<store::RequestKey>& key) {
   if (!before) return false;
   if (before->body_digest == key->digest) return true;
   throw base::Error(base::Code::Conflict,
-                    "the idempotency key was used for another request about run " + before->id +
+                    "the idempotency key was used for another request about " +
+                        (before->id.empty() ? "a run that was removed" : "run " + before->id) +
                         "; use a new key");
 }
 

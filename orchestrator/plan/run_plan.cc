@@ -17,6 +17,7 @@ using trainer::contract::RunConfig;
 
 constexpr std::uint64_t kMostManifest = std::uint64_t{16} << 20U;
 constexpr const char* kRunFile = "run file";
+constexpr int kSubmittedDepth = 32;  // as base::Table has it, which says so of what is deeper
 
 }  // namespace
 
@@ -27,7 +28,8 @@ std::string SubmittedRun::digest() const {
 
 SubmittedRun parse_submitted(const std::string& body) {
   SubmittedRun run;
-  Json json = base::parse_json<Json>(body);
+  Json json = base::json_depth_at_most(body, kSubmittedDepth) ? base::parse_json<Json>(body)
+                                                              : Json(Json::value_t::discarded);
   const bool has_plan = json.is_object() && json.contains("plan");
   std::string plan;
   if (has_plan) {

@@ -31,8 +31,9 @@ TEST(JsonText, KeysThatStandTwiceAreFound) {
     EXPECT_EQ(repeated_key(text), std::nullopt) << text;
   }
   EXPECT_EQ(repeated_key(R"({"a":1,"b":2,"a":1})"), "a");
-  EXPECT_EQ(repeated_key(R"({"a":[{"x":{"b":{}, "b":{}}}], "a":1})"), "b");
+  EXPECT_EQ(repeated_key(R"({"a":[{"x":{"b":{}, "b":{}}}], "a":1})"), "a[0].x.b");
   EXPECT_EQ(repeated_key(R"({"a":1,"\u0061":2})"), "a");
+  EXPECT_EQ(repeated_key(R"([1,[],{"a":[2,{}],"b":1,"a":3}])"), "[2].a");
 }
 
 TEST(JsonText, IsUtf8OrAsciiWhateverTheStringsHold) {

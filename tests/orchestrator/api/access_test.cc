@@ -161,11 +161,20 @@ TEST_F(AccessTest, TicketsAreNotMadeOverTcp) {
   EXPECT_EQ(status(over_socket(kOwner, "GET", "/api/v1/tickets")), 405);
 }
 
+TEST_F(AccessTest, TicketsTakeNoBody) {
+  api::Request request = over_socket(kOwner, "POST", "/api/v1/tickets");
+  request.body = R"({"url": "http://elsewhere"})";
+  EXPECT_EQ(status(request), 422);
+  request.body = "{}";
+  EXPECT_EQ(status(request), 201);
+}
+
 TEST_F(AccessTest, BodiesThatAreNoTicketAreRefused) {
   for (const std::string& body :
        {std::string(), std::string("null"), std::string("[]"), std::string("{}"),
         std::string(R"({"ticket": 7})"), std::string(R"({"ticket": ""})"),
-        std::string(R"({"ticket": ["x"]})"), std::string("\xff\xfe"), std::string(100'000, '['),
+        std::string(R"({"ticket": ["x"]})"), R"({"ticket": "x", "ticket": ")" + ticket() + "\"}",
+        std::string("\xff\xfe"), std::string(100'000, '['),
         R"({"ticket": ")" + std::string(100'000, 'a') + "\"}"}) {
     EXPECT_EQ(status(over_tcp("POST", "/api/v1/session", "", body)), 401) << body.substr(0, 40);
   }

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "orchestrator/api/api.h"
+#include "orchestrator/api/request_head.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 
 namespace regatta::orchestrator::api {
@@ -146,7 +147,25 @@ TEST_F(RoutesTest, AQueryThatCannotBeReadIsRefused) {
   const Response response = api_.handle(request);
   EXPECT_EQ(response.status, 400);
   EXPECT_THAT(response.body, HasSubstr("'text=%ff' in the query cannot be read"));
-  EXPECT_THAT(response.body, HasSubstr("\"parameter\":\"text=%ff\""));
+  EXPECT_THAT(response.body, HasSubstr("\"parameter\":\"text\""));
+  request.unreadable_query = "=1";
+  EXPECT_THAT(api_.handle(request).body, HasSubstr("\"parameter\":\"=1\"")) << "it has no name";
+}
+
+TEST_F(RoutesTest, APathThatCannotBeReadIsRefused) {
+  for (const std::string part : {"%zz", "%ff", "a%", "%C3", "%u0041"}) {
+    RequestHead head;
+    head.method = "GET";
+    head.target = "/api/v1/runs/" + part + "/logs?limit=10";
+    Request request = without_path(head);
+    request.path = "/api/v1/runs/" + id_ + "/logs";  // whatever was made of it
+    const Response response = api_.handle(request);
+    EXPECT_EQ(response.status, 400) << part;
+    EXPECT_THAT(response.body, HasSubstr("'" + part + "' in the path cannot be read"));
+  }
+  RequestHead head;
+  head.target = "/api/v1/runs/d%C3%A9j%c3%a0+vu%20%2F%25/logs";
+  EXPECT_EQ(without_path(head).unreadable_path, "");
 }
 
 TEST_F(RoutesTest, AKeyThatStandsTwiceInABodyIsRefused) {
@@ -166,6 +185,28 @@ TEST_F(RoutesTest, AKeyThatStandsTwiceInABodyIsRefused) {
     EXPECT_THAT(response.body, HasSubstr("stands twice")) << path;
     EXPECT_THAT(response.body, HasSubstr("\"key\":\"")) << path;
   }
+}
+
+TEST_F(RoutesTest, NoBodySaysTwoThings) {
+  int taken = 0;
+  for (const Route& route : Api::routes()) {
+    if (route.body == RequestBody::None) continue;
+    ++taken;
+    Request request;
+    request.method = route.method;
+    request.path = "/api/v1/" + path_of(route);
+    // As JSON with a plan, none of it reaches the reader of run files as it was written.
+    request.body = R"({"plan": {}, "slurm": {"partition": "a", "partition": "b"}})";
+    Response response = api_.handle(request);
+    EXPECT_EQ(response.status, 422) << route.path << response.body;
+    EXPECT_THAT(response.body, HasSubstr("\"key\":\"slurm.partition\"")) << route.path;
+    request.body = "{\"reason\": \"\xff\"}";
+    response = api_.handle(request);
+    EXPECT_EQ(response.status, 422) << route.path << response.body;
+    EXPECT_THAT(response.body, HasSubstr("not UTF-8")) << route.path;
+  }
+  EXPECT_GE(taken, 8);
+  EXPECT_EQ(store_->ids().size(), 1U);
 }
 
 TEST_F(RoutesTest, OtherAddressesAre404) {

@@ -2,7 +2,10 @@
 // of an archived run.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <functional>
 #include <list>
+#include <thread>
 
 #include "base/descriptor_file_system.h"
 #include "base/error.h"
@@ -414,6 +417,59 @@ TEST_F(RemoveTest, AnArchiveDoesNotTrustANewestThatIsDamaged) {
   const control::Archival archival = controller_->archive(id, control::DryRun::No);
   EXPECT_TRUE(archival.files.removed.empty());
   EXPECT_TRUE(std::filesystem::exists(runs() / id / "checkpoints" / good));
+}
+
+// Errors of these, made at once; of one without, "".
+using Requests = std::vector<std::function<void()>>;
+Names errors_at_once(const Requests& requests) {
+  Names errors(requests.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    threads.emplace_back([&error = errors[i], &request = requests[i]] {
+      try {
+        request();
+      } catch (const base::Error& thrown) {
+        error = thrown.what();
+      }
+    });
+  }
+  for (std::jthread& thread : threads) thread.join();
+  return errors;
+}
+
+TEST_F(RemoveTest, EqualRequestsAtOnceAreAnsweredAlike) {
+  for (int round = 0; round < 20; ++round) {
+    const std::string id = ended();
+    const std::string key = "key-" + std::to_string(round);
+    const std::function<void()> archiving = [&] {
+      EXPECT_EQ(controller_->archive(id, control::DryRun::No, "", "archive-" + key).run.id, id);
+    };
+    EXPECT_THAT(errors_at_once(Requests(4, archiving)), testing::Each("")) << "of round " << round;
+    EXPECT_TRUE(run(id).archived);
+    std::atomic<int> removed = 0;
+    const std::function<void()> removing = [&] {
+      const control::Removal removal = controller_->remove(id, {false, false, "", "remove-" + key});
+      EXPECT_EQ(removal.run.id, id);
+      if (removal.had_directory) ++removed;
+    };
+    EXPECT_THAT(errors_at_once(Requests(4, removing)), testing::Each("")) << "of round " << round;
+    EXPECT_EQ(removed, 1) << "one of them has done it";
+    EXPECT_FALSE(store_->run(id));
+  }
+}
+
+TEST_F(RemoveTest, OfTwoRequestsAtOnceWithOneKeyOneIsRefused) {
+  for (int round = 0; round < 10; ++round) {
+    const std::string first = ended(), second = ended();
+    const std::string key = "key-" + std::to_string(round);
+    EXPECT_THAT(
+        errors_at_once({[&] {
+                          (void)controller_->remove(first, {false, false, "", key});
+                        },
+                        [&] { (void)controller_->archive(second, control::DryRun::No, "", key); }}),
+        UnorderedElementsAre("", HasSubstr("use a new key")));
+    EXPECT_NE(store_->run(first).has_value(), run(second).archived) << "one of them is done";
+  }
 }
 
 TEST(RemovedName, OnlyWhatARemovalMakes) {

@@ -1,10 +1,8 @@
 // `regatta requeue`, and requests about runs that come again with their key.
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/error.h"
 #include "orchestrator/control/run_removal.h"
@@ -220,44 +218,6 @@ TEST_F(WishesTest, AnArchiveThatComesAgainLeavesWhatWasResumed) {
   EXPECT_FALSE(run(id).archived);
 }
 
-TEST_F(WishesTest, EqualRequestsAtOnceAreAnsweredAlike) {
-  constexpr int kAtOnce = 4;
-  for (int round = 0; round < 20; ++round) {
-    const std::string id = cancelled();
-    const std::string key = "key-" + std::to_string(round);
-    const auto at_once = [&](const std::function<void()>& request) {
-      std::vector<std::string> errors(kAtOnce);
-      {
-        std::vector<std::jthread> threads;
-        for (std::string& error : errors) {
-          threads.emplace_back([&] {
-            try {
-              request();
-            } catch (const base::Error& thrown) {
-              error = thrown.what();
-            }
-          });
-        }
-      }
-      EXPECT_THAT(errors, testing::Each("")) << "of round " << round;
-    };
-    at_once([&] {
-      EXPECT_EQ(controller_->archive(id, control::DryRun::No, "", "archive-" + key).run.id, id);
-    });
-    EXPECT_TRUE(run(id).archived);
-    std::atomic<int> removed = 0;
-    at_once([&] {
-      control::RemoveOptions options;
-      options.idempotency_key = "remove-" + key;
-      const control::Removal removal = controller_->remove(id, options);
-      EXPECT_EQ(removal.run.id, id);
-      if (removal.had_directory) ++removed;
-    });
-    EXPECT_EQ(removed, 1) << "one of them has done it";
-    EXPECT_FALSE(store_->run(id));
-  }
-}
-
 TEST_F(WishesTest, ARemovalThatComesAgainIsAnsweredAsDone) {
   const std::string id = cancelled();
   control::RemoveOptions options;
@@ -273,6 +233,8 @@ TEST_F(WishesTest, ARemovalThatComesAgainIsAnsweredAsDone) {
   EXPECT_FALSE(again.had_directory);
   restart();
   EXPECT_EQ(controller_->remove(id, options).run.id, id);
+  const std::string other = cancelled();
+  expect_conflict([&] { (void)controller_->remove(other, options); }, "a run that was removed");
   options.idempotency_key = "remove-2";
   EXPECT_THROW(controller_->remove(id, options), base::Error);
 }

@@ -55,6 +55,11 @@ TEST(SubmittedRun, CarriesAPlanOrNone) {
   EXPECT_NE(bare.digest(), planned.digest());
 }
 
+TEST(SubmittedRun, ADeepPlanIsRefusedUnwritten) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_THAT(refusal(R"({"data": {"path": "/d"}, "plan": )" + deep + "}"), HasSubstr("run file"));
+}
+
 TEST(SubmittedRun, RefusesABadPlan) {
   plan::SubmittedRun run{two_ranks(), a_plan()};
   run.plan->ranks = 4;
