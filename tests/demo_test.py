@@ -119,19 +119,19 @@ def interrupt():
     shutil.copytree(WORK / "one" / "dataset", WORK / "three" / "dataset")
     process = subprocess.Popen(demo_command(WORK / "three", free_port()), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                stdin=subprocess.DEVNULL, env=dict(os.environ, REGATTA_SKIP_BUILD="1"), start_new_session=True)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not any(r["type"] == "step" and r["step"] > 20 for r in journal(WORK / "three")):
         check(time.monotonic() < deadline and process.poll() is None, "training did not start")
         time.sleep(0.3)
     interrupted = time.time()
     os.killpg(process.pid, signal.SIGINT)
-    code = process.wait(timeout=90)
+    code = process.wait(timeout=180)
     check(code == 130, f"exit code {code}, expected 130")
     end = [r for r in journal(WORK / "three") if r["type"] == "end"]
     check(end and end[-1]["reason"] == "stopped", "the attempt was not stopped in order")
     check(end[-1]["utc_seconds"] - interrupted < 30, "stopping took more than 30 s")
     check(list((WORK / "three").glob("runs/*/checkpoints/*/manifest.json")), "no checkpoint was written")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while processes_with(str(WORK / "three")) and time.monotonic() < deadline:
         time.sleep(0.2)
     check(not processes_with(str(WORK / "three")), "something is left running")
@@ -145,15 +145,15 @@ def interrupt_while_submitting():
         before = set(WORK.glob("five/runs/*/run.json"))
         process = subprocess.Popen(demo_command(WORK / "five", free_port()), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    stdin=subprocess.DEVNULL, env=dict(os.environ, REGATTA_SKIP_BUILD="1"), start_new_session=True)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while set(WORK.glob("five/runs/*/run.json")) == before:
             check(time.monotonic() < deadline and process.poll() is None, "no run was submitted")
             time.sleep(0.002)
         time.sleep(0.002 * repetition)
         os.killpg(process.pid, signal.SIGINT)
-        code = process.wait(timeout=90)
+        code = process.wait(timeout=180)
         check(code == 130, f"repetition {repetition}: exit code {code}, expected 130")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while processes_with(str(WORK / "five")) and time.monotonic() < deadline:
             time.sleep(0.2)
         check(not processes_with(str(WORK / "five")), "something is left running")

@@ -61,7 +61,7 @@ def main():
         controller = subprocess.Popen([regatta, "serve", "--port", str(port), "--data", f"{name}/store", "--allow-privileged"],
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 180
             while subprocess.run([regatta, "ls", "--server", server], capture_output=True).returncode != 0:
                 assert time.monotonic() < deadline and controller.poll() is None, "the controller does not answer"
                 time.sleep(0.1)
@@ -87,7 +87,7 @@ def main():
                 assert file.read_bytes() == (pathlib.Path(status["path"]) / file.name).read_bytes(), file.name
         finally:
             controller.terminate()
-            controller.wait(30)
+            controller.wait(120)
     print("the installed programs prepare, serve, train and export")
 
 

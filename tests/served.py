@@ -3,6 +3,8 @@ import http.client
 import pathlib
 import socket
 import subprocess
+import threading
+import time
 
 # In the environment of every test but those of the defaults: empty, no file of site or user fills in its runs.
 NO_DEFAULTS = {"REGATTA_CONFIG": "", "REGATTA_SITE_CONFIG": ""}
@@ -46,6 +48,45 @@ def make_data(directory, trainer):
     subprocess.run([trainer, "prepare", text, "-o", directory / "data", "--train-vocab", "256"], check=True,
                    capture_output=True, timeout=120)
     return directory / "data"
+
+
+class Follower:
+    """A program that goes on, and what it has written so far."""
+
+    def __init__(self, command, **options):
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        self.written = {"stdout": b"", "stderr": b""}
+        self.readers = [threading.Thread(target=self.read, args=(name,), daemon=True) for name in self.written]
+        for reader in self.readers:
+            reader.start()
+
+    def read(self, name):
+        while part := getattr(self.process, name).read1(65536):
+            self.written[name] += part
+
+    @property
+    def output(self):
+        return self.written["stdout"].decode(errors="replace")
+
+    @property
+    def errors(self):
+        return self.written["stderr"].decode(errors="replace")
+
+    def until(self, what, holds, seconds=90):
+        """Waits until `holds()`; `what` is what failed otherwise."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, f"{what}: not within {seconds} s: {self.output[-1000:]!r} {self.errors[-1000:]!r}"
+            time.sleep(0.05)
+
+    def end(self, signal=None, seconds=120):
+        """Its exit code, when all that it wrote has been read; with a signal, that ends it."""
+        if signal is not None:
+            self.process.send_signal(signal)
+        code = self.process.wait(seconds)
+        for reader in self.readers:
+            reader.join(seconds)
+        return code
 
 
 class Skipped(Exception):

@@ -60,14 +60,14 @@ def records(directory, kind):
 def ends(directory, process, expected):
     """With that exit code, and nothing is left: no process, no cluster."""
     try:
-        code = process.wait(timeout=300)
+        code = process.wait(timeout=600)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise
     assert code == expected, f"exit code {code}, expected {expected}:\n{told(directory)[-1500:]}"
     cluster = pathlib.Path(re.search(r"== slurm in (\S+)", told(directory))[1])
     assert str(cluster).startswith("/tmp/regatta-demo-") and not cluster.exists(), sorted(cluster.rglob("*"))
-    wait("its processes end", lambda: not processes_of(directory) and not processes_of(cluster), 20)
+    wait("its processes end", lambda: not processes_of(directory) and not processes_of(cluster))
 
 
 def reaches_its_target(work):

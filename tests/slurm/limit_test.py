@@ -38,7 +38,7 @@ def a_job_gets_the_limit_that_its_run_has(cluster):
             assert done.returncode == 0 and "Slurm gave its job" in done.stderr, done.stderr
             assert limits(cluster) == [shown], limits(cluster)
         waiting = controller.submit("waits", 10**6, 1000, ranks=1, slurm="time_limit: 10\n  options: [--begin=now+1hour]")
-        wait("its job waits", lambda: limits(cluster) == ["10:00", "20:00"], 60, 0.5)
+        wait("its job waits", lambda: limits(cluster) == ["10:00", "20:00"], every=0.5)
         controller.kill()
         controller.start()
         done = change(controller, waiting, "30")
@@ -47,7 +47,7 @@ def a_job_gets_the_limit_that_its_run_has(cluster):
         cancel(controller, waiting)
         cancel(controller, run)
         assert controller.call("resume", run).returncode == 0
-        wait("the next job is there", lambda: limits(cluster) == ["20:00"], 60, 0.5)
+        wait("the next job is there", lambda: limits(cluster) == ["20:00"], every=0.5)
         cancel(controller, run)
     finally:
         controller.kill()
@@ -74,7 +74,7 @@ def a_refusal_is_told_in_slurms_words(cluster):
         assert "nvalid user id" in event["words"], event
         cancel(controller, run)
         assert controller.call("resume", run).returncode == 0
-        wait("the next job has it", lambda: limits(cluster) == ["7:00"], 60, 0.5)
+        wait("the next job has it", lambda: limits(cluster) == ["7:00"], every=0.5)
         cancel(controller, run)
     finally:
         controller.kill()

@@ -44,7 +44,7 @@ def plain(cluster, script, options):
 def example(controller):
     """Script and options of a job as the controller submits it."""
     run = controller.submit("example", options=[WAITING])
-    script = wait("a script is there", lambda: list((controller.directory(run) / "submit").glob("*.sh")), 30)[0]
+    script = wait("a script is there", lambda: list((controller.directory(run) / "submit").glob("*.sh")))[0]
     line = re.search(r"^sbatch_options=\((.*)\)$", script.read_text(), re.M)[1]
     words = subprocess.run(["bash", "-c", f"printf '%s\\n' {line}"], capture_output=True, text=True, check=True).stdout
     keep = [word for word in words.splitlines() if not word.startswith(("--comment", "--job-name", "--output"))]

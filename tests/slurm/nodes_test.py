@@ -29,10 +29,13 @@ slurm: {nodes: 2, ranks_per_node: 1, gpus_per_rank: 4, time_limit: 10, setup: sl
 
 def nodes(controller, *names):
     """Rows of `regatta nodes -o json` by name."""
-    done = controller.call("nodes", *names, "-o", "json")
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    assert answer["scheduler"] == "slurm_cli" and answer["age_seconds"] <= 60, answer
+    def fresh():  # a question may come late on a busy machine
+        done = controller.call("nodes", *names, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert answer["scheduler"] == "slurm_cli", answer
+        return answer["age_seconds"] <= 60 and answer
+    answer = wait("nodes are known", fresh, every=1)
     return {node["name"]: node for node in answer["nodes"]}
 
 
@@ -55,8 +58,16 @@ def text(controller):
     return done.stdout
 
 
+def all_idle(controller):
+    """All four rows, once no slurmd is late with its answer."""
+    def idle():
+        rows = nodes(controller)
+        return all(row["state"] == "idle" for row in rows.values()) and rows
+    return wait("all nodes are idle", idle, every=2)
+
+
 def all_are_usable(cluster, controller):
-    rows = nodes(controller)
+    rows = all_idle(controller)
     assert sorted(rows) == ["node01", "node02", "node03", "node04"], rows
     for row in rows.values():
         assert row["state"] == "idle" and row["usable"] and row["reason"] is None and row["action"] == "", row
@@ -193,7 +204,8 @@ def nodes_tell_the_silence(controller):
     # Why: what the question asked last has come to, which may be another than a moment ago.
     assert re.fullmatch(rf"regatta: Slurm has not answered since {at} \([^()]+\): [a-z]+ [^\n]+\n", done.stderr), (done.stderr, answer)
     lines = done.stdout.splitlines()
-    assert done.returncode == 0 and len(lines) == 2 and lines[1].split()[:2] == ["idle", "4"], done
+    late = any(node["state"] != "idle" for node in answer["nodes"])  # a slurmd, when it was asked last
+    assert done.returncode == 0 and (late or len(lines) == 2 and lines[1].split()[:2] == ["idle", "4"]), done
 
 
 def all_is_known_again(controller, run, begin):
@@ -209,12 +221,12 @@ def a_silent_slurm_is_told_and_heard_again_at_once(cluster, controller):
     """What is known is shown with its age, a cancellation waits visibly, and nobody is blind when Slurm is back."""
     run = submit_later(cluster, controller, "silent")
     other = submit_later(cluster, controller, "other")
-    assert len(nodes(controller)) == 4
-    told, text = wait("its wait is known", lambda: (e := explained(controller, run))[0]["waiting"] and e[0]["launches"] and e, 60, 1)
+    all_idle(controller)
+    told, text = wait("its wait is known", lambda: (e := explained(controller, run))[0]["waiting"] and e[0]["launches"] and e, every=1)
     assert told["slurm"]["trouble"] is None and told["slurm"]["age_seconds"] < 60, told
     assert "  slurm   answered " in text, text
     with cluster.paused("slurmctld"):
-        told, text = wait("the silence is told", lambda: (e := explained(controller, run))[0]["slurm"]["trouble"] and e, 90, 2)
+        told, text = wait("the silence is told", lambda: (e := explained(controller, run))[0]["slurm"]["trouble"] and e, every=2)
         assert "Slurm has not answered since " in text and "not known until Slurm answers" in told["next"], (told, text)
         before = told["slurm"]["answered_at"]
         assert controller.call("cancel", run).returncode == 0
@@ -222,10 +234,10 @@ def a_silent_slurm_is_told_and_heard_again_at_once(cluster, controller):
         def waits():
             told, text = explained(controller, run)
             return told["state"] == "stopping" and told["slurm"]["cancel_waits_since"] and (told, text)
-        told, text = wait("the cancellation waits", waits, 30, 1)
+        told, text = wait("the cancellation waits", waits, every=1)
         assert told["state"] == "stopping" and "has not been told" in told["summary"] and "cancel  waits since" in text, (told, text)
         # The longer it lasts, the less often it would be asked with a pause that doubles.
-        wait("a minute is over", lambda: explained(controller, run)[0]["slurm"]["age_seconds"] > 75, 120, 10)
+        wait("a minute is over", lambda: explained(controller, run)[0]["slurm"]["age_seconds"] > 75, every=10)
         assert explained(controller, run)[0]["slurm"]["answered_at"] == before
         nodes_tell_the_silence(controller)
     begin = time.monotonic()
@@ -243,9 +255,9 @@ def nobody_looks_and_all_is_heard_at_once(cluster):
 
         def contact():  # unlike `explain`, `show` lets nothing be asked
             return json.loads(controller.call("show", run, "-o", "json").stdout)["slurm"]
-        wait("Slurm has answered", lambda: (found := contact()) and found["answered_at"], 60, 1)
+        wait("Slurm has answered", lambda: (found := contact()) and found["answered_at"], every=1)
         for name in QUESTIONS:
-            wait(f"{name} was answered", lambda: any(name in words for _, words in commands.answered()), 90, 1)
+            wait(f"{name} was answered", lambda: any(name in words for _, words in commands.answered()), every=1)
         with cluster.paused("slurmctld"):
             paused = time.time()
             time.sleep(150)  # what is tested: with pauses that double, the next questions would come minutes later
@@ -260,7 +272,7 @@ def nobody_looks_and_all_is_heard_at_once(cluster):
         for name in QUESTIONS:
             seconds = wait(f"{name} is answered", lambda: heard(name), HEARD_SECONDS, 0.5)
             print(f"{name} was answered {seconds:.1f} s after slurmctld was back", flush=True)
-        wait("that is told", lambda: contact()["trouble"] is None, 10, 0.5)
+        wait("that is told", lambda: contact()["trouble"] is None, 60, 0.5)
         assert controller.call("cancel", run).returncode == 0
         assert controller.wait_over(run)[0] == "cancelled"
     finally:
@@ -286,10 +298,10 @@ def a_coming_reservation_is_shown(cluster, controller):
 def a_silent_munge_is_told(cluster, controller):
     """Slurm's commands hang as they do without slurmctld; what waits stays as it was."""
     run = submit_later(cluster, controller, "munge")
-    assert len(nodes(controller)) == 4
-    wait("its job is known", lambda: (e := explained(controller, run)[0])["waiting"] and e["launches"], 60, 1)
+    all_idle(controller)
+    wait("its job is known", lambda: (e := explained(controller, run)[0])["waiting"] and e["launches"], every=1)
     with cluster.paused("munged"):
-        told, text = wait("the silence is told", lambda: (e := explained(controller, run))[0]["slurm"]["trouble"] and e, 120, 2)
+        told, text = wait("the silence is told", lambda: (e := explained(controller, run))[0]["slurm"]["trouble"] and e, every=2)
         assert told["state"] == "queued" and "Slurm has not answered since " in text, (told, text)
         nodes_tell_the_silence(controller)
     all_is_known_again(controller, run, time.monotonic())

@@ -59,7 +59,7 @@ def no_run_and_somebody_who_looks(cluster):
     commands = Recorded(cluster.work / "idle-bin")
     controller = NoopController(cluster, "idle", commands.path)
     try:
-        wait("its nodes are known", lambda: controller.request("GET", "/nodes")["taken_at"], 60, 1)
+        wait("its nodes are known", lambda: controller.request("GET", "/nodes")["taken_at"], every=1)
         counts = stays_within(commands, IDLE_COMMANDS, "no run", lambda: controller.request("GET", "/nodes"))
         assert counts and not any(words.startswith("squeue") for words in counts), counts
     finally:

@@ -33,7 +33,7 @@ def four_ranks_reach_the_target(cluster, controller):
 
 def goes_on_without_the_controller(cluster, controller):
     run = controller.submit("alone", 800, slurm=SAFE)
-    wait("a job is submitted", lambda: "alone" in cluster.output("squeue", "-h", "-o", "%j").split(), 60)
+    wait("a job is submitted", lambda: "alone" in cluster.output("squeue", "-h", "-o", "%j").split())
     controller.kill()
     wait("the run ends", lambda: controller.records(run, "end"), 300)
     controller.start()
@@ -60,7 +60,7 @@ def begins_after_another(cluster, controller):
     first = controller.submit("first", 1500, slurm=SAFE)
     second = controller.submit("second", 100, slurm=SAFE, options=("--after", first))
     controller.wait_step(first, 100)
-    wait("it says what it waits for", lambda: f"waits for {first}, which is" in controller.show(second)["state_text"], 60)
+    wait("it says what it waits for", lambda: f"waits for {first}, which is" in controller.show(second)["state_text"])
     assert f"waits for {first}" in controller.call("explain", second).stdout
     refused = controller.call("rm", first, "--yes")
     assert refused.returncode == 5 and "is not over" in refused.stderr, refused.stderr

@@ -25,7 +25,7 @@ def attempts(controller, run):
 def is_left_alone(controller, run, why):
     """It goes on, nothing begins beside it, and it is told why nothing is done about it."""
     before, step = attempts(controller, run), controller.steps(run)
-    wait("it is told why", lambda: why in controller.call("explain", run).stdout, 30, 0.5)
+    wait("it is told why", lambda: why in controller.call("explain", run).stdout, every=0.5)
     time.sleep(BLIND_SECONDS)
     assert controller.show(run)["state"] in ("running", "starting"), controller.show(run)
     assert attempts(controller, run) == before and len(before) == 1, attempts(controller, run)

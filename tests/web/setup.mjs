@@ -9,7 +9,7 @@ import { Fixture, kTicket } from "./fixture.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 export const kOut = join(here, "out"); // screenshots of the last run, ignored by git
-export const kPatience = 30_000; // ms; generous, for a busy machine
+export const kPatience = 90_000; // ms; generous, for a busy machine
 
 // A reason to skip, or null. REQUIRE=browser turns the skip into a failure.
 export function missingBrowser() {

@@ -580,7 +580,7 @@ TEST(HttpServer, HidesWhatAHandlerThrows) {
 TEST(ClientErrors, ArePlain) {
   const auto error_of = [](const std::string& url) -> std::string {
     try {
-      (void)cli::Client({url}, 2).get("/version");
+      (void)cli::Client({url}, 60).get("/version");
     } catch (const base::Error& error) {
       return std::string(base::meaning(error.code()).name) + ": " + error.what();
     }

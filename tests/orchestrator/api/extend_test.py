@@ -50,7 +50,7 @@ class World:
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(30)
+        self.process.wait(120)
 
     def ask(self, method, path, body=None, key=None):
         """(status, JSON)"""
@@ -264,7 +264,7 @@ def main():
                     failed += 1
         finally:
             world.process.send_signal(signal.SIGTERM)
-            world.process.wait(30)
+            world.process.wait(120)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 

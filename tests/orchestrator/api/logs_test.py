@@ -18,7 +18,7 @@ import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
-from served import NO_DEFAULTS, OverSocket, conclude, make_data, run_cases, server_of  # noqa: E402
+from served import NO_DEFAULTS, Follower, OverSocket, conclude, make_data, run_cases, server_of  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
 REGATTA = BUILD / "orchestrator" / "regatta"
@@ -80,7 +80,7 @@ class World:
         while True:
             begin = time.monotonic()
             page = self.get("/logs/search", **query, **begun)
-            assert time.monotonic() - begin < 10, "a page has a bounded time"
+            assert time.monotonic() - begin < 30, "a page has a bounded time"
             pages += 1
             lines += page["lines"]
             if page["next"] is None:
@@ -93,7 +93,7 @@ class World:
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.process.wait(120)
 
 
 def text_of(count):
@@ -298,8 +298,7 @@ def following_tells_of_training(world):
 
 def following_goes_on_with_the_next_attempt(world):
     run = world.submit("killed", 10**6, 10**5)
-    told = subprocess.Popen([REGATTA, "logs", "--server", server_of(world.data), run, "-f", "--every", "1"],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    told = Follower([REGATTA, "logs", "--server", server_of(world.data), run, "-f", "--every", "1"])
 
     def shown(which):
         deadline = time.monotonic() + 90
@@ -308,7 +307,7 @@ def following_goes_on_with_the_next_attempt(world):
             time.sleep(0.1)
         return run_now
     process = shown(lambda now: now["step"] > 10)["attempt"]["process"]
-    time.sleep(2)
+    told.until("training is told", lambda: "-- step " in told.output)
     os.kill(process, signal.SIGKILL)
     shown(lambda now: now["attempts"] == 2 and now["attempt"]["state"] == "running" and now["step"] > 10)
     first, second = ((world.data / "runs" / run / "launches" / f"{n}.log").read_text() for n in (1, 2))
@@ -316,9 +315,10 @@ def following_goes_on_with_the_next_attempt(world):
     assert names == ["launches/1.log", "launches/2.log"], names
     for attempt, log in ((1, first), (2, second)):
         assert world.ask("GET", f"/{run}/logs?attempt={attempt}")[1]["text"] == log
-    time.sleep(2)
+    told.until("the next attempt is told", lambda: "-- step " in told.output.partition("-- launches/2.log\n")[2])
     assert world.ask("POST", f"/{run}/cancel")[0] == 202
-    lines = told.communicate(timeout=60)[0].decode().splitlines()
+    told.end()
+    lines = told.output.splitlines()
     second = (world.data / "runs" / run / "launches" / "2.log").read_text()
     assert [line for line in lines if not line.startswith("-- ")] == (first + second).splitlines(), lines
     assert lines.index("-- launches/2.log") >= len(first.splitlines()), lines
@@ -328,30 +328,34 @@ def following_goes_on_after_a_restart(world):
     """Of events, too; no line twice, none lost, and it is said once that nobody answers."""
     run = world.submit("outlasts", 10**6, 10**5)
     command = [REGATTA, "{}", "--server", server_of(world.data), run, "-f"]
-    log, events = (subprocess.Popen([word.format(name) if word == "{}" else word for word in map(str, command)],
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE) for name in ("logs", "events"))
+    log, events = (Follower([word.format(name) if word == "{}" else word for word in map(str, command)]) for name in ("logs", "events"))
     deadline = time.monotonic() + 90
     while world.ask("GET", "/" + run)[1]["step"] <= 10:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    for told in (log, events):
+        told.until("it has begun", lambda told=told: told.output)
     world.process.kill()
     world.process.wait()
-    time.sleep(3)
-    assert log.poll() is None and events.poll() is None
+    for told in (log, events):
+        told.until("the silence is told", lambda told=told: "; tries again\n" in told.errors)
+        assert told.process.poll() is None
     world.start()
+    deadline = time.monotonic() + 90
     while world.ask("POST", f"/{run}/cancel")[0] != 202:
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    output, errors = log.communicate(timeout=90)
-    assert log.returncode == 0 and errors.decode().count("; tries again\n") in (1, 2), errors
-    lines = [line for line in output.decode().splitlines() if not line.startswith("-- ")]
+    assert log.end() == 0 and log.errors.count("; tries again\n") in (1, 2), log.errors
+    lines = [line for line in log.output.splitlines() if not line.startswith("-- ")]
     assert lines == (world.data / "runs" / run / "launches" / "1.log").read_text().splitlines(), lines
-    wanted = [event["words"] for event in json.loads(world.regatta("events", run, "-o", "json").stdout)["events"]]
-    time.sleep(2.5)
-    events.terminate()
-    output, errors = events.communicate(timeout=30)
-    assert errors.decode().count("; tries again\n") in (1, 2), errors
-    assert len(output.decode().splitlines()) == len(wanted) > 2, (output, wanted)
+
+    def wanted():
+        return [event["words"] for event in json.loads(world.regatta("events", run, "-o", "json").stdout)["events"]]
+    events.until("all events are told", lambda: events.output.count("\n") >= len(wanted()) > 2)
+    time.sleep(1)  # in which none is told twice
+    events.end(signal.SIGTERM)
+    assert events.errors.count("; tries again\n") in (1, 2), events.errors
+    assert len(events.output.splitlines()) <= len(wanted()), (events.output, wanted())
 
 
 def one_who_waits_for_news_notices_that_nobody_reads(world):
@@ -361,7 +365,7 @@ def one_who_waits_for_news_notices_that_nobody_reads(world):
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         time.sleep(1.5)
         told.stdout.close()
-        assert told.wait(timeout=30) == -signal.SIGPIPE, words
+        assert told.wait(timeout=120) == -signal.SIGPIPE, words
         assert told.stderr.read() == b"", words
     assert world.ask("POST", f"/{run}/cancel")[0] == 202
 

@@ -80,7 +80,7 @@ class Controller:
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.process.wait(120)
         self.log.close()
 
 

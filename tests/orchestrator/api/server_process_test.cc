@@ -165,7 +165,7 @@ TEST_F(ServedTest, SlowConnectionsSilenceNobody) {
       for (const base::UniqueFd& fd : slow) tests::send_bytes(fd, std::string(1, byte));
       longest = std::max(longest, seconds_to_version());
     }
-    EXPECT_LT(longest, 10) << count;
+    EXPECT_LT(longest, 40) << count;
     RecordProperty("milliseconds_among_" + std::to_string(count), static_cast<int>(longest * 1000));
     std::printf("%d slow connections: the version within %.1f ms\n", count, longest * 1000);
   }

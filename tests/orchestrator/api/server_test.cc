@@ -150,7 +150,7 @@ struct Held {
 };
 const std::string kVersion = request_text("GET", "/api/v1/version");
 // A machine may be busy; the version before let nobody through for a minute.
-constexpr double kSoon = 10;
+constexpr double kSoon = 40;
 
 // ---- No byte that is not the answer's
 

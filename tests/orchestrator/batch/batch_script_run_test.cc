@@ -522,15 +522,21 @@ class Running {
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
   void send(int signal) const { ::kill(child_, signal); }
+  // Again and again: the script may not know its step yet, though that has begun.
+  void send_until_signal(int signal, const std::string& name) const {
+    for (int i = 0; i < 1200 && !has_signal(name); ++i, nap()) send(signal);
+    EXPECT_TRUE(has_signal(name)) << name << " did not reach the step";
+  }
   void await_signal(const std::string& name) const {
-    for (int i = 0; i < 1200; ++i, nap()) {
-      if (read_file(bench_.tool("signals")).find(name) != std::string::npos) return;
-    }
-    ADD_FAILURE() << name << " did not reach the step";
+    for (int i = 0; i < 1200 && !has_signal(name); ++i) nap();
+    EXPECT_TRUE(has_signal(name)) << name << " did not reach the step";
   }
   [[nodiscard]] int end() const { return base::wait_exit(child_).code.value_or(-1); }
 
  private:
+  [[nodiscard]] bool has_signal(const std::string& name) const {
+    return read_file(bench_.tool("signals")).find(name) != std::string::npos;
+  }
   static void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
   Bench& bench_;
   pid_t child_ = 0;
@@ -539,8 +545,7 @@ class Running {
 TEST(BatchScriptRun, SignalsReachTheStep) {
   Bench bench;
   const Running running(bench);
-  running.send(SIGUSR2);
-  running.await_signal("USR2");
+  running.send_until_signal(SIGUSR2, "USR2");
   running.send(SIGUSR2);
   running.send(SIGTERM);
   running.await_signal("USR1");

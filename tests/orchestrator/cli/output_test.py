@@ -24,7 +24,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
-from served import NO_DEFAULTS, make_data, server_of  # noqa: E402
+from served import NO_DEFAULTS, Follower, make_data, server_of  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
 REGATTA = BUILD / "orchestrator" / "regatta"
@@ -75,7 +75,7 @@ class World:
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.process.wait(120)
 
 
 def scalar(text):
@@ -182,13 +182,13 @@ def answers_that_follow_each_other_are_lines_or_documents(world):
     assert json.loads(lines[-1])["state"] == "succeeded"
     documents = world.regatta("watch", world.first, "-o", "yaml").stdout.split("---\n")
     assert documents[0] == "" and read_yaml(documents[-1])["state"] == "succeeded"
-    follower = subprocess.Popen(world.command("events", world.first, "-f", "-o", "csv"), stdout=subprocess.PIPE, text=True,
-                                env=ENVIRONMENT)
-    time.sleep(1.5)
+    told = len(json.loads(world.regatta("events", world.first, "-o", "json").stdout)["events"])
+    follower = Follower(world.command("events", world.first, "-f", "-o", "csv"), env=ENVIRONMENT)
+    follower.until("what was before is told", lambda: follower.output.count("\n") > told)
     world.regatta("label", world.first, "--tag", "later")
-    time.sleep(2)
-    follower.kill()
-    table = follower.communicate()[0].splitlines()
+    follower.until("the label is told", lambda: follower.output.count("\n") > told + 1)
+    follower.end(signal.SIGKILL)
+    table = follower.output.splitlines()
     assert table[0].startswith("number,") and sum(line.startswith("number,") for line in table) == 1
     assert "run.labelled" in table[-1], table
     world.regatta("label", world.first, "--untag", "later")
@@ -235,7 +235,7 @@ class Terminal:
         assert drawn.endswith("\x1b[J"), drawn
         return drawn[:-len("\x1b[J")].replace("\x1b[K", "").split("\r\n")[:-1]
 
-    def until(self, holds, seconds=20):
+    def until(self, holds, seconds=90):
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.read(0.3)
@@ -245,7 +245,7 @@ class Terminal:
 
     def interrupt(self):
         os.write(self.end, b"\x03")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             self.read(0.1)
             done, status = os.waitpid(self.process, os.WNOHANG)
@@ -276,30 +276,27 @@ def a_watched_list_is_redrawn_in_place(world):
 
 
 def a_watched_list_on_a_pipe_is_printed_when_it_changes(world):
-    watcher = subprocess.Popen(world.command("ls", "--watch", "--every", "0.2"), stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    time.sleep(2)
+    watcher = Follower(world.command("ls", "--watch", "--every", "0.2"), env=ENVIRONMENT)
+    watcher.until("the first table is there", lambda: world.first in watcher.output and world.second in watcher.output)
     third = world.submit("third")
-    world.regatta("watch", third)
-    time.sleep(1)
+    watcher.until("its end is shown", lambda: any(third in line and "succeeded" in line for line in watcher.output.splitlines()))
     world.end()
-    time.sleep(1.5)
+    watcher.until("the silence is told", lambda: "tries again" in watcher.errors)
     world.serve()
-    time.sleep(1)
-    watcher.send_signal(signal.SIGINT)
-    text, errors = watcher.communicate(timeout=20)
-    assert watcher.returncode == 130, watcher.returncode
+    time.sleep(1)  # in which nothing new is to be told
+    code = watcher.end(signal.SIGINT)
+    text, errors = watcher.output, watcher.errors
+    assert code == 130, code
     tables = text.split("\n\n")
     assert third not in tables[0] and third in tables[-1] and "succeeded" in tables[-1].splitlines()[1]
     assert all(one != other for one, other in zip(tables, tables[1:])), "only what has changed"
     assert "\x1b" not in text
     assert errors.count("tries again") == 1, errors
     world.regatta("rm", third, "--yes")
-    watcher = subprocess.Popen(world.command("ls", "--watch", "--every", "0.2", "-o", "json"), stdout=subprocess.PIPE,
-                               text=True, env=ENVIRONMENT)
-    time.sleep(1.5)
-    watcher.send_signal(signal.SIGINT)
-    for line in watcher.communicate(timeout=20)[0].splitlines():
+    watcher = Follower(world.command("ls", "--watch", "--every", "0.2", "-o", "json"), env=ENVIRONMENT)
+    watcher.until("it is printed", lambda: "\n" in watcher.output)
+    watcher.end(signal.SIGINT)
+    for line in watcher.output.splitlines():
         assert len(json.loads(line)["runs"]) == 2
 
 

@@ -92,7 +92,7 @@ class ProcessTest : public testing::Test {
     return output.text.substr(0, output.text.find('\n'));
   }
   Json show(const std::string& id) {
-    const Json run = cli::Client({socket()}, 30).get("/runs/" + cli::path_part(id));
+    const Json run = cli::Client({socket()}, kDeadline).get("/runs/" + cli::path_part(id));
     const Json& attempt = run["attempt"];
     if (attempt.is_object() && attempt["process"].is_number()) {
       attempts_.push_back(attempt["process"].get<pid_t>());
@@ -107,7 +107,7 @@ class ProcessTest : public testing::Test {
   }
   std::vector<std::int64_t> steps(const std::string& id) {
     std::vector<std::int64_t> out;
-    const Json metrics = cli::Client({socket()}, 30).get("/runs/" + id + "/metrics");
+    const Json metrics = cli::Client({socket()}, kDeadline).get("/runs/" + id + "/metrics");
     for (const Json& row : metrics["steps"]) out.push_back(row[0]);
     return out;
   }
@@ -162,7 +162,7 @@ TEST_F(ProcessTest, ShowsHowTheRanksDo) {
               HasSubstr("640 samples (520 to 810), statistical efficiency 80.0 %"));
   EXPECT_THAT(while_running.text, HasSubstr("10.0 % of the step exposed"));
   EXPECT_THAT(while_running.text, HasSubstr("rank 1 in backward"));
-  const Json metrics = cli::Client({socket()}, 30).get("/runs/" + id + "/metrics");
+  const Json metrics = cli::Client({socket()}, kDeadline).get("/runs/" + id + "/metrics");
   EXPECT_EQ(metrics["timeline"]["step"], 12);
   EXPECT_EQ(metrics["timeline"]["buckets"].size(), 2U);
   tests::write_file(data() / "go", "");
@@ -216,7 +216,7 @@ TEST_F(ProcessTest, StartsAgainAfterKillMinusNine) {
   std::vector<std::int64_t> expected = one_to(15);
   for (std::int64_t step = 11; step <= 30; ++step) expected.push_back(step);
   EXPECT_EQ(steps(id), expected) << "resumed from the checkpoint of step 10";
-  const Json metrics = cli::Client({socket()}, 30).get("/runs/" + id + "/metrics");
+  const Json metrics = cli::Client({socket()}, kDeadline).get("/runs/" + id + "/metrics");
   double last = -1;
   for (const Json& row : metrics["steps"]) {
     EXPECT_GT(row[1].get<double>(), last) << "one time axis, down time included";

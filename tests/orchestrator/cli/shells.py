@@ -73,7 +73,7 @@ class Place:
         terminal.wait_for("ready")
         for number, words in enumerate(lines):
             terminal.type("regatta " + " ".join(words) + "\t\x14")
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 90
             while out.read_text().count("====\n") <= number:
                 assert time.monotonic() < deadline, f"zsh does not answer: {words}: {terminal.seen[-500:]}"
                 terminal.read(0.01)
@@ -103,7 +103,7 @@ class Terminal:
             self.seen += os.read(self.handle, 65536).decode(errors="replace")
 
     def wait_for(self, text):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 90
         while text not in self.seen:
             assert time.monotonic() < deadline, f"{text!r} is not shown: {self.seen[-500:]!r}"
             self.read(0.1)

@@ -89,7 +89,7 @@ class World:
 
     def close(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.process.wait(120)
 
 
 def a_dry_run_shows_the_script_and_the_plan(world):

@@ -161,7 +161,7 @@ TEST_F(TrustTest, NothingIsSentToASocketThatAnotherUserPlanted) {
 
 TEST_F(TrustTest, SocketsThatNobodyAnswersAreSaidPlainly) {
   const auto ask = [](const base::Path& socket) {
-    return error_of([&] { (void)cli::Client({"unix:" + socket.string()}, 5).get("/version"); });
+    return error_of([&] { (void)cli::Client({"unix:" + socket.string()}, 60).get("/version"); });
   };
   EXPECT_THAT(ask(path("absent.sock")), HasSubstr("retry: cannot reach the controller at unix:"));
   EXPECT_THAT(ask(path("absent.sock")), HasSubstr("start it with 'regatta serve'"));

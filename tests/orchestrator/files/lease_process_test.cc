@@ -15,7 +15,8 @@ using tests::eventually;
 
 const std::string kRegatta = REGATTA_BINARY_DIR "/orchestrator/regatta";
 const std::string kTrainer = REGATTA_BINARY_DIR "/tests/orchestrator/fake_trainer";
-constexpr double kDeadline = 60;
+constexpr double kDeadline = 100;
+constexpr int kNotExecuted = 126;  // of a machine that could not execute it, never of regatta
 
 class LeaseProcessTest : public testing::Test {
  protected:
@@ -47,6 +48,14 @@ class LeaseProcessTest : public testing::Test {
     servers_.push_back(base::spawn(start));
     return servers_.back();
   }
+  // What a controller says that ends by itself.
+  base::Output refusal(const std::string& store) const {
+    base::Output output = base::run(command(store), kDeadline);
+    for (int again = 0; output.exit.code == kNotExecuted && again < 3; ++again) {
+      output = base::run(command(store), kDeadline);
+    }
+    return output;
+  }
   bool says(const std::string& store, const std::string& text) const {
     return eventually([&] {
       try {
@@ -71,8 +80,8 @@ class LeaseProcessTest : public testing::Test {
 TEST_F(LeaseProcessTest, SecondControllerOfThisHostIsRefused) {
   const pid_t first = serve("one");
   ASSERT_TRUE(says("one", "listens on"));
-  const base::Output second = base::run(command("two"), kDeadline);
-  EXPECT_EQ(second.exit.code, 5);
+  const base::Output second = refusal("two");
+  EXPECT_EQ(second.exit.code, 5) << second.errors;
   EXPECT_THAT(second.errors,
               AllOf(HasSubstr("in use by another controller: process " + std::to_string(first)),
                     HasSubstr((folder_.path() / "one").string())));
@@ -82,7 +91,7 @@ TEST_F(LeaseProcessTest, SecondControllerOfThisHostIsRefused) {
   const auto begin = std::chrono::steady_clock::now();
   serve("two");
   ASSERT_TRUE(says("two", "listens on"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(55));
 }
 
 TEST_F(LeaseProcessTest, ControllerOfAnotherHostIsRefusedWhileThatOneLives) {
@@ -93,8 +102,8 @@ TEST_F(LeaseProcessTest, ControllerOfAnotherHostIsRefusedWhileThatOneLives) {
   // flock says nothing of another host on NFS without lockd.
   there.calls.flock = [](int, int) { return 0; };
   const files::RunsDirectoryLease lease(runs(), there);
-  const base::Output refused = base::run(command("one"), kDeadline);
-  EXPECT_EQ(refused.exit.code, 5);
+  const base::Output refused = refusal("one");
+  EXPECT_EQ(refused.exit.code, 5) << refused.errors;
   EXPECT_THAT(refused.errors, AllOf(HasSubstr("on login2"), HasSubstr("its heartbeat goes on")));
   EXPECT_TRUE(lease.held());
 }

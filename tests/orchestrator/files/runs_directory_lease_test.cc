@@ -140,8 +140,10 @@ TEST_F(LeaseTest, OneOfManyThatComeAtOnce) {
     // Of two that meet in one moment the earlier loses it, and says so.
     EXPECT_TRUE(eventually([&] {
       int held = 0;
+      int kept = 0;
       for (const auto& lease : leases) held += lease->held() ? 1 : 0;
-      return held == 1;
+      for (const auto& lease : leases) kept += lease->loss().empty() ? 1 : 0;
+      return held == 1 && kept == 1;
     }));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     int held = 0;
@@ -218,10 +220,12 @@ TEST_F(LeaseTest, FileOfAnEarlierVersionIsTakenOnALocalDisk) {
 
 TEST_F(LeaseTest, HolderThatWasTakenOverNoticesIt) {
   files::LeaseOptions asleep = quick(other_host());
-  asleep.heartbeat_seconds = 6;  // as if it were paused
+  asleep.heartbeat_seconds = 12;  // as if it were paused
   asleep.trust_seconds = 0.5;
+  const auto begin = Clock::now();
   const files::RunsDirectoryLease old_one(folder_.path(), asleep);
-  EXPECT_TRUE(old_one.held());
+  const bool held = old_one.held();
+  EXPECT_TRUE(held || Clock::now() - begin > std::chrono::milliseconds(500));
   const files::RunsDirectoryLease new_one(folder_.path(), quick());
   EXPECT_FALSE(old_one.held()) << "long before it looks again, by its own clock";
   EXPECT_TRUE(eventually([&] { return !old_one.loss().empty(); }));

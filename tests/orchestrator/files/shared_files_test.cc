@@ -78,7 +78,9 @@ files::DeviceId by_letter(const base::Path& directory) {
   return static_cast<files::DeviceId>(directory.string().at(1) - 'a' + 1);
 }
 
-constexpr double kBegun = 1;  // seconds in which a thread has begun its work on any machine
+constexpr double kBegun = 3;  // seconds in which a thread has begun its work on any machine
+// Longer than any machine needs for what answers, and a while before what hangs would be given up.
+constexpr double kAnswers = 60, kGivesUp = 200;
 
 class SharedFilesTest : public testing::Test {
  protected:
@@ -107,12 +109,13 @@ class SharedFilesTest : public testing::Test {
 
 TEST_F(SharedFilesTest, GivesWhatTheWorkReturnsOrThrows) {
   files::SharedFiles shared(limits(), by_letter);
-  EXPECT_EQ(shared.call("/a/run", 5, [] { return std::string("answer"); }), "answer");
+  EXPECT_EQ(shared.call("/a/run", kAnswers, [] { return std::string("answer"); }), "answer");
   int done = 0;
-  shared.call("/a/run", 5, [&done] { done = 1; });
+  shared.call("/a/run", kAnswers, [&done] { done = 1; });
   EXPECT_EQ(done, 1);
   const auto error = error_of([&] {
-    (void)shared.call("/a/run", 5, []() -> int { throw Error(Code::NotFound, "no such file"); });
+    (void)shared.call("/a/run", kAnswers,
+                      []() -> int { throw Error(Code::NotFound, "no such file"); });
   });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), Code::NotFound);
@@ -128,7 +131,7 @@ TEST_F(SharedFilesTest, DeadlinesHold) {
   EXPECT_EQ(error->code(), Code::Retry);
   EXPECT_THAT(error->what(), HasSubstr("/a/run has not answered for "));
   EXPECT_GE(took, kBegun);
-  EXPECT_LT(took, 15);
+  EXPECT_LT(took, kAnswers);
   EXPECT_GE(shared.stuck_for("/a/run").value_or(0), kBegun);
   EXPECT_FALSE(shared.stuck_for("/a/other"));
   gate_->open();
@@ -171,11 +174,11 @@ TEST_F(SharedFilesTest, ADirectoryWithStuckWorkGetsNoSecondThread) {
   EXPECT_FALSE(shared.start("/a/run", [] {}));
   std::optional<Error> error;
   const double took =
-      seconds_of([&] { error = error_of([&] { shared.call("/a/run", 30, [] {}); }); });
+      seconds_of([&] { error = error_of([&] { shared.call("/a/run", kGivesUp, [] {}); }); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), Code::Retry);
-  EXPECT_LT(took, 15) << "it is known, so nobody waits for the deadline";
-  EXPECT_EQ(shared.call("/a/other", 5, [] { return 1; }), 1)
+  EXPECT_LT(took, kAnswers) << "it is known, so nobody waits for the deadline";
+  EXPECT_EQ(shared.call("/a/other", kAnswers, [] { return 1; }), 1)
       << "one stuck work is not a hung mount";
 }
 
@@ -185,9 +188,9 @@ TEST_F(SharedFilesTest, ADirectoryThatIsMountedAnewAnswers) {
   files::SharedFiles shared(limits(), [&device](const base::Path&) { return device.load(); });
   EXPECT_TRUE(error_of([&] { shared.call("/a/run", kBegun, hanging()); }));
   ASSERT_TRUE(eventually([&] { return shared.stuck_for("/a/run").value_or(0) > 2 * kStuck; }));
-  EXPECT_TRUE(error_of([&] { shared.call("/a/run", 5, [] {}); }));
+  EXPECT_TRUE(error_of([&] { shared.call("/a/run", kAnswers, [] {}); }));
   device = 2;
-  EXPECT_EQ(shared.call("/a/run", 5, [] { return 1; }), 1);
+  EXPECT_EQ(shared.call("/a/run", kAnswers, [] { return 1; }), 1);
   EXPECT_TRUE(shared.start("/a/run", [] {}));
 }
 
@@ -200,13 +203,14 @@ TEST_F(SharedFilesTest, FiveHundredHungDirectoriesCostFewThreads) {
   // The other file system never waits for this one, neither before it is known to hang nor after.
   std::vector<double> took;
   for (int i = 0; i < 100; ++i) {
-    took.push_back(seconds_of([&] { EXPECT_EQ(shared.call("/b/run", 5, [i] { return i; }), i); }));
+    took.push_back(
+        seconds_of([&] { EXPECT_EQ(shared.call("/b/run", kAnswers, [i] { return i; }), i); }));
     (void)hang(shared, "/a/", 500);
     std::this_thread::sleep_for(std::chrono::milliseconds(15));
   }
   std::sort(took.begin(), took.end());
   EXPECT_LT(took[90], 0.5);
-  EXPECT_LT(took.back(), 4) << "a loaded machine; what hangs hangs for ever";
+  EXPECT_LT(took.back(), 40) << "a loaded machine; what hangs hangs for ever";
   ASSERT_TRUE(eventually([&] {
     (void)hang(shared, "/a/", 500);
     return gate_->inside() >= 5;
@@ -217,7 +221,7 @@ TEST_F(SharedFilesTest, FiveHundredHungDirectoriesCostFewThreads) {
   EXPECT_TRUE(error_of([&] { shared.call("/a/new", 30, [] {}); }));
   gate_->open();
   EXPECT_TRUE(eventually([&] { return shared.start("/a/new", [] {}); })) << "and closes again";
-  EXPECT_EQ(shared.call("/a/newer", 30, [] { return 2; }), 2);
+  EXPECT_EQ(shared.call("/a/newer", kAnswers, [] { return 2; }), 2);
   EXPECT_TRUE(eventually([&] { return shared.threads() <= 8; })) << "the spare ones go";
 }
 
@@ -228,9 +232,10 @@ TEST_F(SharedFilesTest, AProbeThatIsAnsweredClosesTheBreaker) {
   // Nothing is tried meanwhile: what is answered says that the file system does not hang.
   ASSERT_TRUE(eventually([&] { return shared.stuck_for("/a/1").value_or(0) > 2 * kStuck; }));
   EXPECT_FALSE(shared.start("/a/0", [] {}));
-  EXPECT_TRUE(eventually([&] { return !error_of([&] { shared.call("/a/probe", 5, [] {}); }); }));
+  EXPECT_TRUE(
+      eventually([&] { return !error_of([&] { shared.call("/a/probe", kAnswers, [] {}); }); }));
   for (int i = 0; i < 20; ++i) {
-    EXPECT_EQ(shared.call("/a/more" + std::to_string(i), 5, [i] { return i; }), i);
+    EXPECT_EQ(shared.call("/a/more" + std::to_string(i), kAnswers, [i] { return i; }), i);
   }
   EXPECT_FALSE(shared.start("/a/0", [] {})) << "not those that are stuck themselves";
 }
@@ -256,7 +261,7 @@ TEST_F(SharedFilesTest, DestructionWaitsForNothingThatIsStuck) {
     ASSERT_TRUE(eventually([&] { return shared->stuck_for("/a/run").value_or(0) > 2 * kStuck; }));
     took = seconds_of([&] { shared.reset(); });
   }
-  EXPECT_LT(took, 15);
+  EXPECT_LT(took, kAnswers);
   EXPECT_GT(held.use_count(), 1);
   gate_->open();
   EXPECT_TRUE(eventually([&] { return held.use_count() == 1; }));
@@ -266,13 +271,13 @@ TEST_F(SharedFilesTest, DestructionLetsRunningWorkEnd) {
   const auto done = std::make_shared<std::atomic<bool>>(false);
   {
     files::SharedFilesLimits patient = limits();
-    patient.stuck_seconds = 5;
+    patient.stuck_seconds = 60;
     files::SharedFiles shared(patient, by_letter);
     EXPECT_TRUE(shared.start("/a/run", [done] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       *done = true;
     }));
-    shared.call("/b/run", 5, [] {});
+    shared.call("/b/run", kAnswers, [] {});
     ASSERT_TRUE(eventually([&] { return shared.threads() > 0; }));
   }
   EXPECT_TRUE(*done);
@@ -289,7 +294,7 @@ TEST_F(SharedFilesTest, ManyAtOnceAllEnd) {
       for (int i = 0; i < 200; ++i) {
         const std::string directory =
             "/" + std::string(1, static_cast<char>('a' + i % 5)) + "/" + std::to_string(caller);
-        done += shared.call(directory, 30, [] { return 1; });
+        done += shared.call(directory, kAnswers, [] { return 1; });
       }
     });
   }
@@ -316,7 +321,7 @@ TEST_F(SharedFilesTest, CallsAndStartedWorksTakeTurns) {
   std::vector<std::jthread> callers;
   for (int i = 0; i < 6; ++i) {
     const std::string directory = "/a/call" + std::to_string(i);
-    callers.emplace_back([&, directory] { shared.call(directory, 30, note('c')); });
+    callers.emplace_back([&, directory] { shared.call(directory, kAnswers, note('c')); });
     ASSERT_TRUE(eventually([&] { return shared.stuck_for(directory).has_value(); })) << "waits";
   }
   for (const char* const directory : {"/a/start0", "/a/start1"}) {
@@ -331,8 +336,8 @@ TEST_F(SharedFilesTest, CallsAndStartedWorksTakeTurns) {
 TEST_F(SharedFilesTest, KnowsDevicesByItself) {
   tests::TemporaryDirectory folder;
   files::SharedFiles shared(limits());
-  EXPECT_EQ(shared.call(folder.path(), 5, [] { return 1; }), 1);
-  EXPECT_EQ(shared.call("/nowhere/at/all", 5, [] { return 2; }), 2);
+  EXPECT_EQ(shared.call(folder.path(), kAnswers, [] { return 1; }), 1);
+  EXPECT_EQ(shared.call("/nowhere/at/all", kAnswers, [] { return 2; }), 2);
 }
 
 // A hung mount behind links does not count as the file system on which the links lie, even where
@@ -345,14 +350,16 @@ TEST_F(SharedFilesTest, RunsThatAreLinksAnswerForTheirOwnFileSystem) {
   ASSERT_EQ(::stat(folder.path().c_str(), &here), 0);
   ASSERT_EQ(::stat("/dev/shm", &there), 0);
   if (here.st_dev == there.st_dev) GTEST_SKIP() << "no second file system";
-  files::SharedFiles shared(limits());
+  files::SharedFilesLimits patient = limits();
+  patient.stuck_seconds = 1;  // two works that are only late would look like a mount that hangs
+  files::SharedFiles shared(patient);
   for (int i = 0; i < 20; ++i) {
     const base::Path run = folder.path() / std::to_string(i);
     std::filesystem::create_directory_symlink("/dev/shm", run);
     (void)shared.start(run, hanging());
   }
   ASSERT_TRUE(eventually([&] { return gate_->inside() >= 4; }));
-  std::this_thread::sleep_for(std::chrono::duration<double>(3 * kStuck));
+  std::this_thread::sleep_for(std::chrono::duration<double>(3 * patient.stuck_seconds));
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(shared.start(folder.path() / ("new" + std::to_string(i)), [] {})) << i;
     EXPECT_FALSE(shared.start(folder.path() / std::to_string(i), [] {})) << i;

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <functional>
 #include <limits>
 #include <random>
@@ -197,10 +197,10 @@ TEST(PredictCrossing, IsNeverInThePastNorOutOfOrder) {
 
 TEST(PredictCrossing, TakesAHundredThousandEvaluationsInItsStride) {
   const Points points = on([](double t) { return 1e-6 * t; }, every(1, 100000));
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor, whatever else it does
   EXPECT_TRUE(higher(points, 0.2));
   EXPECT_FALSE(earlier_predictions(points, 0.2, Better::Higher, {}).empty());
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 6);
 }
 
 TEST(PastRun, IsSharesAndGapsOfTheBestSoFar) {

@@ -115,7 +115,7 @@ TEST(SbatchOptions, AreThoseOfTheInstalledSbatch) {
   command.environment["SLURM_CONF"] = conf.string();
   base::Output output;
   try {
-    output = base::run(command, 30);
+    output = base::run(command, 120);
   } catch (const base::Error&) {
     GTEST_SKIP() << "sbatch is not installed";
   }

@@ -48,7 +48,7 @@ class Served:
 
     def __exit__(self, *_):
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(120)
 
     def ask(self, method, path, body=None):
         connection = OverSocket(self.data / "controller.sock")

@@ -27,7 +27,7 @@ BUILD = pathlib.Path(sys.argv[1])
 REGATTA, TRAINER = BUILD / "orchestrator/regatta", BUILD / "trainer/regatta-train"
 SECRET = "5f2b6c0d9e8a7f6b5c4d3e2f1a0b9c8d"
 OPERATOR = 1  # exit codes of docs/formats/controller.md
-SECONDS = 60  # the deadline of what should take less than a few
+SECONDS = 90  # the deadline of what should take less than a few
 
 # The program of docs/webhooks.md, as it stands there.
 EXAMPLE = {}
@@ -128,7 +128,7 @@ class Served:
         """Seconds that it took."""
         begin = time.monotonic()
         self.process.terminate()
-        assert self.process.wait(20) == 0
+        assert self.process.wait(120) == 0
         return time.monotonic() - begin
 
     def told(self):
@@ -292,28 +292,34 @@ def a_receiver_that_hangs_delays_nobody():
 
     def answer(event):
         if not hangs.is_set():
-            hangs.wait(60)
+            hangs.wait(120)
             return 504  # whoever asked has gone
         return 200
     hung, good = Receiver(answer), Receiver()
     with served(*options_for(hung), "--webhook", good.url) as one:
         one.make_events(10)
         expected = one.events()
-        wait("the other is told", lambda: len(good.events) >= len(expected), 5)
+        wait("the other is told", lambda: len(good.events) >= len(expected))
+
+        def untold():
+            return [each["name"] for each in one.request("GET", "/webhooks")[1]["webhooks"] if each["delivered"] is None]
+        wait("that is known", lambda: len(untold()) == 1)
+        (name,) = untold()
+
+        def state():
+            return next(each for each in one.request("GET", "/webhooks")[1]["webhooks"] if each["name"] == name)
+        assert state()["failures"] == 0, "long before the one that hangs is given up"
         for _ in range(50):
             begin = time.monotonic()
             assert one.request("GET", "/webhooks")[0] == 200
             lasts.append(time.monotonic() - begin)
-        assert sorted(lasts)[25] < 0.2, sorted(lasts)
-        name = next(each for each in one.request("GET", "/webhooks")[1]["webhooks"] if each["delivered"] is None)["name"]
-
-        def state():
-            return next(each for each in one.request("GET", "/webhooks")[1]["webhooks"] if each["name"] == name)
-        wait("its time is over", lambda: state()["failures"] == 1, 20)
+        assert sorted(lasts)[25] < 1, sorted(lasts)
+        wait("its time is over", lambda: state()["failures"] >= 1)
         assert "time" in state()["error"].lower(), state()
         # In the middle of the next request: an end waits for nobody.
-        wait("it is tried again", lambda: len(hung.tries) >= 2)
-        assert one.end() < 1.4
+        tries = len(hung.tries)
+        wait("it is tried again", lambda: len(hung.tries) > max(1, tries))
+        assert one.end() < 8, "a request has 10 s"
         hangs.set()
         one.start()
         wait("what hung is told", lambda: len(hung.events) >= len(expected))

@@ -1,5 +1,5 @@
-// tuner_host PLUGIN RANKS NODES: a program that loads the tuner plug-in as NCCL does, makes a
-// communicator, and asks a million times. Prints what the plug-in logs, whether it acts, and what a
+// tuner_host PLUGIN RANKS NODES CALLS: a program that loads the tuner plug-in as NCCL does, makes a
+// communicator, and asks so many times. Prints what the plug-in logs, whether it acts, and what a
 // call costs: `acts 1`, `calls 1000000 allocations 0 nanoseconds 5.1`.
 #include <dlfcn.h>
 
@@ -54,7 +54,7 @@ void print_log(int level, unsigned long, const char*, int, const char* format, .
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 4) return 2;
+  if (count != 5) return 2;
   void* const library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     std::printf("%s\n", dlerror());
@@ -70,11 +70,11 @@ int main(int count, char** arguments) {
   std::printf("acts %d\n", context != nullptr ? 1 : 0);
   std::printf("allocations of init %ld\n", allocations - before_init);
 
-  constexpr int kCalls = 1000000;
+  const int calls = std::atoi(arguments[4]);
   const long before = allocations;
   const auto start = std::chrono::steady_clock::now();
   long changed = 0;
-  for (int i = 0; i < kCalls; ++i) {
+  for (int i = 0; i < calls; ++i) {
     float costs[7][3] = {{5, 5, 5}, {4, 4, 4}, {-1, -1, -1}};
     int channels = 0;
     const std::size_t bytes = std::size_t{256} << (i % 24);
@@ -86,7 +86,7 @@ int main(int count, char** arguments) {
   }
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
   const long after = allocations;
-  std::printf("calls %d changed %ld allocations %ld nanoseconds %.1f\n", kCalls, changed,
-              after - before, took.count() / kCalls);
+  std::printf("calls %d changed %ld allocations %ld nanoseconds %.1f\n", calls, changed,
+              after - before, took.count() / calls);
   return tuner->finalize(context);
 }

@@ -519,14 +519,15 @@ TEST_F(TunerPlugin, WhatIsNoFileDoesNotStopIt) {
 // Of a program of its own: what a call costs, and that the plug-in knows regatta-train by its name.
 class TunerHost : public testing::Test {
  protected:
-  std::string run(const base::Path& program, std::map<std::string, std::string> environment) {
+  std::string run(const base::Path& program, std::map<std::string, std::string> environment,
+                  const char* calls = "24") {
     const base::Path file = directory_.path() / "plan.tuner";
     std::ofstream(file, std::ios::binary) << plan::to_tuner_file(a_table());
     environment["REGATTA_TUNER_FILE"] = file.string();
     base::Command command;
-    command.arguments = {program.string(), TUNER_PLUGIN, "16", "2"};
+    command.arguments = {program.string(), TUNER_PLUGIN, "16", "2", calls};
     command.environment = environment;
-    const base::Output output = base::run(command, 120);
+    const base::Output output = base::run(command, 200);
     EXPECT_EQ(output.exit.code, 0) << output.text << output.errors;
     return output.text;
   }
@@ -534,7 +535,7 @@ class TunerHost : public testing::Test {
 };
 
 TEST_F(TunerHost, ACallAllocatesNothing) {
-  const std::string text = run(TUNER_HOST, {{"REGATTA_TUNER", "on"}});
+  const std::string text = run(TUNER_HOST, {{"REGATTA_TUNER", "on"}}, "1000000");
   std::printf("%s", text.c_str());
   EXPECT_THAT(text, AllOf(HasSubstr("log 3 regatta: 4 ranges"), HasSubstr("acts 1\n"),
                           // 10 of the 24 sizes from 256 B on: 1 KiB to 512 KiB.

@@ -72,7 +72,7 @@ class Run:
     def begin(self):
         """Until it has written two evaluations."""
         process = subprocess.Popen(self.words(), stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not self.log.exists() or self.text().count('"eval_stop"') < 2:
             assert process.poll() is None and time.monotonic() < deadline, process.returncode
             time.sleep(0.005)
