@@ -65,6 +65,7 @@ class RestoreCommand : public Command {
     if (!data_.empty()) refuse_lost(data);
     const base::Path runs =
         std::filesystem::absolute(runs_directory(runs_, environment_, data)).lexically_normal();
+    refuse_no_runs(runs);
     base::ConfinedFileSystem files(runs);
     const store::Restored restored = store::restore(file_, data, files, runs);
     std::cout << "restored " << base::plural(restored.runs, "run") << " from "
@@ -94,6 +95,15 @@ class RestoreCommand : public Command {
                       "there is no directory " + base::printable(data.parent_path().string()) +
                           " to make " + base::printable(data.filename().string()) +
                           " in; name the directory of `regatta serve` with --data");
+  }
+
+  // Else it would seem that every run of the backup has been removed.
+  static void refuse_no_runs(const base::Path& runs) {
+    std::error_code error;
+    if (std::filesystem::is_directory(runs, error)) return;
+    throw base::Error(base::Code::NotFound,
+                      "there is no directory " + base::printable(runs.string()) +
+                          " with the runs of the backup; name theirs with --runs");
   }
 
   site::ProgramEnvironment environment_;

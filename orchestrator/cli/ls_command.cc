@@ -13,6 +13,7 @@
 #include "orchestrator/api/schemas.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/following.h"
 #include "orchestrator/cli/interrupt.h"
 #include "orchestrator/cli/usage_error.h"
 #include "orchestrator/runs/run.h"
@@ -98,16 +99,21 @@ class Watched {
 
 // "id,state" as columns that a run has.
 std::vector<std::string> columns_of(const std::string& text) {
-  const auto known = api::schemas().at("RunRow").at("properties");
-  std::vector<std::string> columns = base::split(text, ',');
+  std::vector<std::string> names;
+  for (const auto& [name, schema] : api::schemas().at("RunRow").at("properties").items()) {
+    names.push_back(name);
+  }
+  const std::vector<std::string> columns = base::split(text, ',');
   for (const std::string& column : columns) {
-    if (known.contains(column)) continue;
-    std::vector<std::string> names;
-    for (const auto& [name, schema] : known.items()) names.push_back(name);
-    const auto nearest = base::closest(column, names);
-    throw UsageError("--columns has '" + base::printable(column) + "'" +
-                     (nearest ? "; did you mean '" + *nearest + "'?" : ";") +
-                     " 'regatta ls --limit 1 -o yaml' shows all that a run has");
+    const std::string what = "--columns has '" + base::printable(column) + "'";
+    if (std::find(names.begin(), names.end(), column) == names.end()) {
+      const auto nearest = base::closest(column, names);
+      throw UsageError(what + (nearest ? "; did you mean '" + *nearest + "'? Use " : "; use ") +
+                       base::join(names, ", "));
+    }
+    if (std::count(columns.begin(), columns.end(), column) > 1) {
+      throw UsageError(what + " more than once; name each column once");
+    }
   }
   return columns;
 }
@@ -244,6 +250,7 @@ class List : public Command {
         printed = answer;
       }
       if (interrupt.wait(every_seconds_.value_or(kEverySeconds))) return kInterrupted;
+      pause_for_reader(0);
       try {
         answer = pages(client);
         trouble.clear();

@@ -83,7 +83,15 @@ class RemovalCommand : public Command {
   }
 
  protected:
-  [[nodiscard]] const std::vector<std::string>& runs() const { return runs_; }
+  // Their ids, each once. All are looked up before anything is done to one.
+  [[nodiscard]] std::vector<std::string> ids(const Client& client) const {
+    std::vector<std::string> ids;
+    for (const std::string& run : runs_) {
+      const std::string id = client.get("/runs/" + path_part(run)).value("id", "");
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+    }
+    return ids;
+  }
   [[nodiscard]] bool is_dry_run() const { return dry_run_; }
   [[nodiscard]] const Output& output() const { return client_.output; }
   [[nodiscard]] Client client() const {
@@ -138,7 +146,7 @@ class Remove : public RemovalCommand {
   // What is refused is refused before anything goes.
   [[nodiscard]] Json looked_at(const Client& client) const {
     Json answers = Json::array();
-    for (const std::string& run : runs()) {
+    for (const std::string& run : ids(client)) {
       answers.push_back(client.remove("/runs/" + path_part(run) + "?dry_run=true&" + pinned()));
       if (!output().is_text() || (yes_ && !is_dry_run())) continue;
       const Json& answer = answers.back();
@@ -180,7 +188,7 @@ class Archive : public RemovalCommand {
   int run() override {
     const Client client = this->client();
     Json answers = Json::array();
-    for (const std::string& run : runs()) {
+    for (const std::string& run : ids(client)) {
       answers.push_back(client.post(
           "/runs/" + path_part(run) + "/archive" + (is_dry_run() ? "?dry_run=true" : ""), "", {}));
       if (!output().is_text()) continue;

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/usage_error.h"
 #include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
@@ -58,6 +59,10 @@ class WebhooksCommand : public Command {
   }
 
   int run() override {
+    if (!skip_.empty() && skip_ == redeliver_) {
+      throw UsageError("--skip leaves out what --redeliver would send to '" +
+                       base::printable(skip_) + "'; give one of them");
+    }
     const Client client = client_.connect();
     if (!skip_.empty()) post(client, skip_, "?skip=true");
     if (!redeliver_.empty()) post(client, redeliver_, "");

@@ -333,12 +333,43 @@ def a_restore_says_who_must_act(world):
     lost = world.folder / "typo" / "state"
     assert "there is no directory" in run("restore", backup, "--data", lost, *runs, code=3)
     assert not lost.parent.exists()
+    assert "there is no directory" in run("restore", backup, "--data", elsewhere, "--runs", lost, code=3)
+    assert not elsewhere.exists()
     assert f"made {elsewhere}\n" in run("restore", backup, "--data", elsewhere, *runs, code=0)
+
+
+def a_reader_that_leaves_ends_it_quietly(world):
+    """As `| head` does: of SIGPIPE, without a word; what follows notices it though nothing new is printed."""
+    for words in (("ls",), ("events",), ("completion", "bash"), ("help",)):
+        gone, output = os.pipe()
+        os.close(gone)
+        server = ("--server", server_of(world.data)) if words[0] in ("ls", "events") else ()
+        done = subprocess.run([REGATTA, *words, *server], stdout=output, stderr=subprocess.PIPE, timeout=60, env=ENVIRONMENT)
+        os.close(output)
+        assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b""), (words, done)
+    for words in (("events", world.first, "-f"), ("ls", "--watch", "--every", "0.2")):
+        told = subprocess.Popen(world.command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+        assert told.stdout.readline()
+        told.stdout.close()
+        assert told.wait(60) == -signal.SIGPIPE and told.stderr.read() == b"", words
+
+
+def names_are_looked_up_before_anything_is_done(world):
+    for words in (("archive",), ("rm", "--yes")):
+        refused = world.regatta(*words, world.first, world.second, "no-such-run", code=3)
+        assert refused.stdout == "" and "no-such-run" in refused.stderr and refused.stderr.count("\n") == 1, refused
+        listed = world.regatta("ls", "-o", "name").stdout.split()
+        assert {world.first, world.second} <= set(listed), (words, listed)
+    third = world.submit("third")
+    world.regatta("watch", third)
+    done = world.regatta("rm", "--yes", third, "third")
+    assert done.stdout.count("freed") == 1, "named twice, it goes once"
 
 
 CASES = [every_output_says_what_json_says, answers_that_follow_each_other_are_lines_or_documents, columns_are_chosen,
          a_watched_list_is_redrawn_in_place, a_watched_list_on_a_pipe_is_printed_when_it_changes,
-         the_controller_exports_a_checkpoint, a_restore_says_who_must_act]
+         the_controller_exports_a_checkpoint, a_restore_says_who_must_act,
+         a_reader_that_leaves_ends_it_quietly, names_are_looked_up_before_anything_is_done]
 
 
 def main():
