@@ -245,8 +245,18 @@ void FaultyFileSystem::remove_file(const Path& path) {
 
 void FaultyFileSystem::remove_tree(const Path& path) {
   const auto lock = enter();
-  strike_or_pass("cannot remove " + path.string());
-  if (!real_->exists(path)) return;
+  if (strikes()) {
+    if (std::filesystem::is_directory(path)) {
+      std::vector<std::string> names = real_->list(path);
+      std::sort(names.begin(), names.end());
+      if (!names.empty()) bury(path / names.front());
+    }
+    fail("cannot remove " + path.string());
+  }
+  if (real_->exists(path)) bury(path);
+}
+
+void FaultyFileSystem::bury(const Path& path) {
   const Path copy = keep_copy(path);
   real_->remove_tree(path);
   note(path, [copy, path] {

@@ -29,7 +29,7 @@ enum class Crash {
 
 // Works on another file system (default: the real one). Every call of FileSystem except exists(),
 // and every append and sync of its files, is one operation. A failing append writes half of its
-// bytes first; a failing remove_tree removes nothing. Thread-safe.
+// bytes first; a failing remove_tree removes the first entry. Thread-safe.
 class FaultyFileSystem final : public base::FileSystem {
  public:
   explicit FaultyFileSystem(base::FileSystem& real = base::posix_file_system());
@@ -80,6 +80,8 @@ class FaultyFileSystem final : public base::FileSystem {
   void strike_or_pass(const std::string& what);
   [[noreturn]] void fail(const std::string& what) const;
   [[nodiscard]] base::Path keep_copy(const base::Path& path);
+  // Removes what is there, until a crash.
+  void bury(const base::Path& path);
   void note(const base::Path& changed, std::function<void()> undo);
   void tear(const base::Path& path, std::uintmax_t synced, Crash how, std::mt19937_64& random);
   void move_sizes(const base::Path& from, const base::Path& to);

@@ -133,6 +133,34 @@ TEST_F(CkptTest, AnExportIsThereWholeUntilItIsRemoved) {
   EXPECT_TRUE(base::posix_file_system().list(run_ / "exports").empty());
 }
 
+// Whatever fails meanwhile: of an export that is said to be done all files are there.
+TEST_F(CkptTest, AnExportThatCannotBeRemovedIsWholeOrNone) {
+  const std::string name = write(7);
+  const base::Path output = run_ / "exports" / name;
+  constexpr std::size_t kFiles = 3;
+  bool went_through = false;
+  for (int at = 1; at < 100 && !went_through; ++at) {
+    std::filesystem::create_directories(output);
+    for (std::size_t i = 0; i < kFiles; ++i) tests::write_file(output / std::to_string(i), "x");
+    tests::FaultyFileSystem files;
+    checkpoints::CheckpointExports exports(files, {trainer()});
+    files.fail_at(at, tests::Fault::ForEver);
+    try {
+      exports.remove(run_, name);
+      went_through = true;
+    } catch (const base::Error&) {
+    }
+    files.heal();
+    try {
+      EXPECT_EQ(exports.finished(run_, name)["files"].size(), kFiles) << "failed at " << at;
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::NotFound) << error.what();
+    }
+    std::filesystem::remove_all(run_ / "exports");
+  }
+  EXPECT_TRUE(went_through);
+}
+
 TEST_F(CkptTest, AnExportGoesWhenItsDaysAreOver) {
   write_patient_trainer();
   tests::write_file(folder_.path() / "go", "");

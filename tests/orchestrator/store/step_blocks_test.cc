@@ -286,6 +286,13 @@ TEST_F(RolledUp, KeepsMeansOfTenSecondsOfALongRun) {
   EXPECT_EQ(store_->step_resolution(run.number), 10);
   EXPECT_EQ(store_->newest_cursor(run.number), cursor) << "who read to here has read all";
   EXPECT_EQ(store_->step_blocks(attempt.row, kAsked), blocks) << "a chart is as it was";
+  for (const store::StepBlock& block : blocks) {
+    std::int64_t of_parts = 0;
+    const auto parts = store_->parts_of(attempt.row, block, kAsked);
+    for (const store::StepBlock& part : parts) of_parts += part.rows;
+    EXPECT_TRUE(parts.empty() || of_parts == block.rows)
+        << of_parts << " of " << block.rows << ": the rest would pass for the whole";
+  }
   const auto rows = store_->steps_after(run.number, 0, 10'000);
   ASSERT_EQ(rows.size(), 1200U) << "five steps each";
   for (std::size_t i = 0; i < rows.size(); ++i) {
