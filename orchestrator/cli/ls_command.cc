@@ -100,7 +100,8 @@ class Watched {
 // "id,state" as columns that a run has.
 std::vector<std::string> columns_of(const std::string& text) {
   std::vector<std::string> names;
-  for (const auto& [name, schema] : api::schemas().at("RunRow").at("properties").items()) {
+  const auto schemas = api::schemas();
+  for (const auto& [name, schema] : schemas.at("RunRow").at("properties").items()) {
     names.push_back(name);
   }
   const std::vector<std::string> columns = base::split(text, ',');

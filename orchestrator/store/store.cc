@@ -157,7 +157,8 @@ void Store::migrate() {
     newest.run();
     return number;
   };
-  next_run_ = next("number", "runs");
+  // A key outlives its run, and must not become another one's.
+  next_run_ = std::max(next("number", "runs"), next("run", "changes"));
   next_attempt_ = next("row", "attempts");
   transaction.commit();
 }

@@ -144,6 +144,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     request.method = "DELETE";
     request.path += "/" + nlohmann::json::parse(response.body).value("name", "");
     request.query.clear();
+    request.body.clear();
     check(world.handle(request).status == 200, "what was added can be removed");
   }
   return 0;

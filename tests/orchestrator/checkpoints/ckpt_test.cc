@@ -337,12 +337,12 @@ TEST_F(CkptTest, VerifyOfWhatIsGoneIsAnError) {
   const std::string gone =
       "the run's directory " + run_.string() + " is gone; `regatta rm " + id_ + "` forgets the run";
   const base::Output all = ckpt({"verify", id_});
-  EXPECT_EQ(all.exit.code, 1) << all.text;
-  EXPECT_THAT(all.text, AllOf(HasSubstr(gone), Not(HasSubstr("no checkpoints"))));
+  EXPECT_EQ(all.exit.code, 1) << all.errors;
+  EXPECT_THAT(all.errors, AllOf(HasSubstr(gone), Not(HasSubstr("no checkpoints"))));
   const base::Output one = ckpt({"verify", id_, "1"});
-  EXPECT_EQ(one.exit.code, 3) << one.text;
-  EXPECT_THAT(one.text, HasSubstr(gone));
-  EXPECT_THAT(ckpt({"ls", id_}).text, HasSubstr(gone));
+  EXPECT_EQ(one.exit.code, 3) << one.errors;
+  EXPECT_THAT(one.errors, HasSubstr(gone));
+  EXPECT_THAT(ckpt({"ls", id_}).errors, HasSubstr(gone));
   EXPECT_EQ(ckpt({"verify", "--directory", run_.string()}).exit.code, 3);
 }
 
