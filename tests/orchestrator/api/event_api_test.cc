@@ -66,6 +66,19 @@ TEST_F(EventStreamTest, WhatHappensBetweenTwoConnectionsIsNotLost) {
   EXPECT_THAT(quiet.connect("run.submitted"), IsEmpty()) << "and is told once";
 }
 
+TEST_F(EventStreamTest, MoreThanAPieceHoldsComesInSeveral) {
+  EventSource source(api_);
+  EXPECT_THAT(source.connect("node.resumed"), IsEmpty());
+  constexpr std::size_t kEvents = 150;
+  for (std::size_t i = 0; i < kEvents; ++i) {
+    store::Event event;
+    event.kind = "node.resumed";
+    store_->note(event);
+  }
+  EXPECT_EQ(source.connect("node.resumed").size(), kEvents);
+  EXPECT_THAT(source.connect("node.resumed"), IsEmpty());
+}
+
 // What a connection says until it ends, a second at a time: the second and the bytes of each piece.
 std::vector<std::pair<int, std::string>> listened(BodyStream& stream, tests::SimulatedClock& clock,
                                                   int* ended) {

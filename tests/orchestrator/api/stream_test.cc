@@ -1,5 +1,6 @@
 // Answers that go out piece by piece, and files that are sent.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -373,6 +374,17 @@ TEST_F(DownloadTest, TarReadsTheArchive) {
     EXPECT_EQ(std::filesystem::file_size(out / file.name), file.size) << file.name;
   }
   EXPECT_THROW((void)api::tar_archive({{std::string(101, 'n'), files[0].path, 0}}, 0), base::Error);
+}
+
+TEST_F(DownloadTest, TarReadsWhenItWasWritten) {
+  const auto segments = api::tar_archive({{"file", write("file", "y"), 1}}, 1'700'000'000);
+  const base::Path archive = write("a.tar", body_of(send({folder_.path(), segments, "a.tar"})));
+  const base::Path out = folder_.path() / "out";
+  std::filesystem::create_directory(out);
+  EXPECT_EQ(tar({"-xf", archive.string(), "-C", out.string()}), "");
+  struct stat status {};
+  ASSERT_EQ(::stat((out / "file").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mtime, 1'700'000'000);
 }
 
 TEST_F(DownloadTest, TarReadsSizesOfTerabytes) {

@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "orchestrator/checkpoints/checkpoint_exports.h"
 #include "orchestrator/runs/trainer_program.h"
+#include "orchestrator/store/database.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/orchestrator/checkpoints/ckpt_fixture.h"
 
@@ -203,6 +204,26 @@ TEST_F(CkptTest, AnExportGoesWhenItsDaysAreOver) {
   EXPECT_EQ(got("/8/export")["state"], "done") << "it is as old as the newest request for it";
 }
 
+// Its first request may lie thousands of others back, of which a look reads so many at once.
+TEST_F(CkptTest, AnExportIsAsOldAsTheNewestOfThousandsOfRequests) {
+  write_patient_trainer();
+  tests::write_file(folder_.path() / "go", "");
+  const std::string name = write(7);
+  store::Database(folder_.path() / "state" / "store.sqlite", store::Database::Access::ReadWrite)
+      .execute(
+          "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) "
+          "INSERT INTO events(number, utc, kind, run, checkpoint, node, actor, words) "
+          "SELECT i, 1, 'checkpoint.exported', CASE i WHEN 1 THEN '" +
+          id_ + "' ELSE 'nobody' END, '" + name + "', '', '', '' FROM n");
+  const double begin = base::system_clock().utc_seconds();
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  EXPECT_EQ(exported("7")["state"], "done");
+  api_.remove_exports_before(begin - 60);
+  EXPECT_EQ(got("/7/export")["state"], "done");
+  api_.remove_exports_before(begin + 3600);
+  EXPECT_EQ(get(address() + "/7/export").status, 404);
+}
+
 // One that is being made when its days are over goes later.
 TEST_F(CkptTest, AnExportUnderWayIsLeftToBeMade) {
   write_patient_trainer();
@@ -254,6 +275,20 @@ TEST_F(CkptTest, AnExportHasTheDigestsOfItsFiles) {
   EXPECT_EQ(other["files"][0]["digest"], base::digest_of(std::string(bytes.size(), '\0')));
   EXPECT_NE(get(path).header("ETag"), sent.header("ETag"));
   EXPECT_NE(get(address() + "/7/export/archive").header("ETag"), archive_tag);
+}
+
+// Of a file that is read in several blocks.
+TEST_F(CkptTest, ALargeExportHasTheDigestOfItsWholeFile) {
+  write(7);
+  write_trainer(
+      "for a in \"$@\"; do case \"$a\" in --output=*) out=\"${a#--output=}\" ;; esac; done\n"
+      "mkdir \"$out\" && head -c 9000000 /dev/zero > \"$out/model\" && echo end >> "
+      "\"$out/model\"\n");
+  EXPECT_EQ(post(address() + "/7/export").status, 202);
+  const Json done = exported("7");
+  ASSERT_EQ(done["files"].size(), 1U) << done;
+  EXPECT_EQ(done["files"][0]["bytes"], 9'000'004);
+  EXPECT_EQ(done["files"][0]["digest"], base::digest_of(std::string(9'000'000, '\0') + "end\n"));
 }
 
 // What an earlier version made has none, and what stands in their file may be anything.

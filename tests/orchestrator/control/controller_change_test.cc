@@ -25,15 +25,17 @@ class ChangeTest : public ControllerFixture {
     checkpoint::CheckpointStore(base::posix_file_system(), directory(id).checkpoints_path())
         .write(sample.contents, tests::always);
   }
-  // An attempt that trains up to a step, is as accurate there, saves, and ends so.
+  // An attempt that trains up to a step, is as accurate there, saves (that step, unless another is
+  // told), and ends so.
   void train(const std::string& id, std::int64_t from, std::int64_t to, double accuracy,
-             const std::string& reason = "steps", int code = 0) {
+             const std::string& reason = "steps", int code = 0,
+             std::optional<std::int64_t> saved = {}) {
     JournalAuthor journal(directory(id), clock_.utc_seconds());
     journal.start(0.1, from);
     journal.step(1, to);
     journal.evaluation(2, to, accuracy);
-    save(id, to);
-    journal.checkpoint(3, to);
+    save(id, saved.value_or(to));
+    journal.checkpoint(3, saved.value_or(to));
     trainer::contract::EndRecord end;
     end.reason = reason;
     end.exit_code = code;
@@ -163,6 +165,38 @@ TEST_F(ChangeTest, WithoutACheckpointThereIsNothingToExtend) {
   scheduler_.end(handle(), 20);
   ticks(4);
   expect_not_extended(id, R"({"steps": 200})", "has no checkpoint to go on from; `regatta resume");
+}
+
+// One without its manifest, as a removal that was cut short leaves it, is none.
+TEST_F(ChangeTest, WithoutAWholeCheckpointThereIsNothingToExtend) {
+  const std::string id = finished();
+  const base::Path checkpoints = directory(id).checkpoints_path();
+  const auto listed = checkpoint::CheckpointStore(base::posix_file_system(), checkpoints).list();
+  ASSERT_EQ(listed.size(), 1U);
+  std::filesystem::remove(checkpoints / listed[0].name / checkpoint::kManifestFile);
+  expect_not_extended(id, R"({"steps": 200})", "has no checkpoint to go on from; submit it anew");
+}
+
+// Steps behind its newest checkpoint are trained again, but they are on its curve.
+TEST_F(ChangeTest, AnExtensionEndsBehindAllThatWasTrained) {
+  const std::string id = submit();
+  ticks();
+  train(id, 0, 80, 0.3, "stopped", 24, 50);
+  ASSERT_EQ(state(id), runs::RunState::Stopped);
+  expect_not_extended(id, R"({"steps": 70})", "has trained 80 steps and would end at 70");
+  EXPECT_TRUE(controller_->extend(id, R"({"steps": 81})"));
+}
+
+TEST_F(ChangeTest, AnExtendedRunIsArchivedNoLonger) {
+  const std::string id = finished();
+  (void)controller_->archive(id, control::DryRun::No);
+  ASSERT_TRUE(run(id).archived);
+  EXPECT_TRUE(controller_->extend(id, R"({"steps": 200})"));
+  EXPECT_FALSE(run(id).archived);
+  const auto submission = runs::read_submission(base::posix_file_system(), directory(id).path());
+  ASSERT_TRUE(submission);
+  EXPECT_FALSE(submission->archived) << "or it would be again where the store is lost";
+  EXPECT_EQ(events(id, "run.unarchived").size(), 1U);
 }
 
 TEST_F(ChangeTest, ARunMadeByHandIsLeftAlone) {

@@ -135,6 +135,19 @@ TEST_F(ForkTest, AKeyMakesOneRun) {
   }
 }
 
+TEST_F(ForkTest, AKeyIsOfOneParent) {
+  save(20);
+  (void)fork({}, "k1");
+  const std::string other = submit();
+  try {
+    (void)controller_->fork(other, {}, "k1", "uid 7");
+    FAIL() << "answered with a fork of another run";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Conflict) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("use a new key"));
+  }
+}
+
 TEST_F(ForkTest, IsRefusedInOneLineAndLeavesNothing) {
   using base::Code;
   expect_refused(Code::NotFound, "has no checkpoint latest; `regatta ckpt ls demo-", {});

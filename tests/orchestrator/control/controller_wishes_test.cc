@@ -198,6 +198,30 @@ TEST_F(WishesTest, ARequestThatComesAgainWithItsKeyIsNotCarriedOutAgain) {
   EXPECT_THROW(controller_->resume(id, "", "", "with a blank"), base::Error);
 }
 
+// Or somebody would be told that a run was cancelled which trains on.
+TEST_F(WishesTest, AKeyIsOfOneRun) {
+  const std::string one = cancelled(), other = cancelled(), third = submit();
+  EXPECT_FALSE(controller_->cancel(one, "", "cancel-1"));
+  expect_conflict([&] { controller_->cancel(third, "", "cancel-1"); }, "about run " + one);
+  EXPECT_EQ(run(third).wanted, runs::Wanted::Run);
+  EXPECT_TRUE(controller_->archive(one, control::DryRun::No, "", "archive-1").run.archived);
+  expect_conflict([&] { (void)controller_->archive(other, control::DryRun::No, "", "archive-1"); },
+                  "about run " + one);
+  EXPECT_FALSE(run(other).archived);
+}
+
+TEST_F(WishesTest, AKeyIsOfOneChange) {
+  const std::string ended = cancelled(), id = running();
+  const std::string one = R"({"slurm": {"partition": "one"}})";
+  const std::string two = R"({"slurm": {"partition": "two"}})";
+  EXPECT_TRUE(controller_->requeue(id, one, "", "requeue-1"));
+  expect_conflict([&] { controller_->requeue(id, two, "", "requeue-1"); }, "about run " + id);
+  EXPECT_EQ(partition_of(run(id)), "one");
+  EXPECT_TRUE(controller_->resume(ended, one, "", "resume-1"));
+  expect_conflict([&] { controller_->resume(ended, two, "", "resume-1"); }, "about run " + ended);
+  EXPECT_EQ(partition_of(run(ended)), "one");
+}
+
 TEST_F(WishesTest, WhatHadNothingToDoStaysSo) {
   const std::string id = cancelled();
   EXPECT_FALSE(controller_->cancel(id, "", "cancel-1")) << "it is over";

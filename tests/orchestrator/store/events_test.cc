@@ -359,6 +359,17 @@ TEST_F(EventsTest, OldOnesGoHoweverOftenTheControllerIsRestarted) {
   EXPECT_EQ(store_->events_after({}, 0, 1).oldest, kMore + 3) << "the newest of all are left";
 }
 
+TEST_F(EventsTest, LongWordsAreCutBetweenTwoLetters) {
+  store::Event event;
+  event.kind = "attempt.warning";
+  event.words = std::string(500, 'a');
+  store_->note(event);
+  EXPECT_EQ(events().back().words, event.words);
+  event.words = std::string(499, 'a') + "é" + "b";  // whose second byte is the 501st
+  store_->note(event);
+  EXPECT_EQ(events().back().words, std::string(499, 'a') + "…");
+}
+
 TEST_F(EventsTest, DoNotChange) {
   note("controller.started");
   sqlite3* connection = nullptr;

@@ -324,6 +324,73 @@ TEST_F(RolledUp, KeepsMeansOfTenSecondsOfALongRun) {
   EXPECT_THAT(store_->steps(run.number, cursor, 100), IsEmpty());
 }
 
+// Each of its own values, so that none passes for another.
+TEST_F(RolledUp, HasTheMeansOfEverySeries) {
+  runs::Run run = add("a");
+  runs::Attempt attempt = attempt_of(run);
+  attempt.ranks = 4;  // with one, the journal does not say the exposed time
+  for (int i = 0; i < 6000; ++i) {
+    JournalRecord record = step_record(i, i + 1);
+    record.seconds = 2 * i;
+    auto& body = std::get<StepRecord>(record.body);
+    const int more = i % 5;  // of the five of a block 2, on average
+    body.loss = 10 + more;
+    body.mlm_loss = 20 + more;
+    body.samples = 30 + more;
+    body.tokens = 40 + more;
+    body.seconds = 50 + more;
+    body.exposed_seconds = 60 + more;
+    body.imbalance = 70 + more;
+    body.moved_bytes = 80 + more;
+    body.goodput = 90 + more;
+    body.noise_scale = 100 + more;
+    body.noise_scale_low = 110 + more;
+    body.noise_scale_high = 120 + more;
+    body.efficiency = 130 + more;
+    body.mfu = 140 + more;
+    body.utilisation = 150 + more;
+    body.learning_rate = 160 + more;
+    records_.push_back(record);
+  }
+  store_->append(run, attempt, records_);
+  end(&run, 0);
+  roll_up(run, kept_, 10.1 * kDay);
+  const auto rows = store_->steps_after(run.number, 0, 10'000);
+  ASSERT_EQ(rows.size(), 1200U);
+  store::StepRow expected;
+  expected.cursor = rows[1].cursor;
+  expected.attempt = attempt.row;
+  expected.step = 10;
+  expected.seconds = 18;
+  expected.loss = 12;
+  expected.mlm_loss = 22;
+  expected.samples = 32;
+  expected.tokens = 42;
+  expected.step_seconds = 52;
+  expected.exposed_seconds = 62;
+  expected.imbalance = 72;
+  expected.moved_bytes = 82;
+  expected.goodput = 92;
+  expected.noise_scale = 102;
+  expected.noise_scale_low = 112;
+  expected.noise_scale_high = 122;
+  expected.efficiency = 132;
+  expected.mfu = 142;
+  expected.utilisation = 152;
+  expected.learning_rate = 162;
+  EXPECT_EQ(rows[1], expected);
+}
+
+// Else what is read again would be told twice, as a row and in its block.
+TEST_F(RolledUp, LeavesARunWhoseJournalIsNotReadToItsEnd) {
+  runs::Run run = long_run("a", 6000);
+  run.drained = false;
+  store_->update_run(run);
+  EXPECT_THAT(store_->runs_to_roll_up(kept_, 1000 * kDay), IsEmpty());
+  EXPECT_FALSE(store_->roll_up(run.number, kept_, 1000 * kDay));
+  EXPECT_EQ(store_->steps_after(run.number, 0, 10'000).size(), 6000U);
+}
+
 TEST_F(RolledUp, GoesOnWhereAControllerWasKilled) {
   const runs::Run run = long_run("a", 7000);
   ASSERT_TRUE(store_->roll_up(run.number, kept_, 11 * kDay));
