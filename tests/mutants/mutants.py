@@ -68,6 +68,10 @@ class Mutant:
         return self.find.rstrip().endswith((";", "}"))
 
 
+# A guard or a value at the outermost level of a statement's text.
+DECLARES = re.compile(r"\A\s*(?:const |static |constexpr )*(?!return\b|throw\b|delete\b|co_)[A-Za-z_][\w:]*(?:<[^;()]*>)?[&*]? \w+(?: = |\(|\{|;)")
+
+
 def read_mutants(folder=FOLDER):
     """All entries, in the order of file and place, so that neighbours share objects and programs."""
     entries = []
@@ -93,7 +97,11 @@ def place(text, mutant):
     if mutant.find.strip() == mutant.replace.strip():
         raise Unfit(f"{mutant.name}: `find` and `replace` are equal")
     begin = text.index(mutant.find)
-    return begin, begin + len(mutant.find)
+    end = begin + len(mutant.find)
+    if mutant.is_statement and DECLARES.search(mutant.find) and not text[end:].lstrip().startswith("}"):
+        raise Unfit(f"{mutant.name}: its text declares a name, which would end with the switch's block though the fault is off; "
+                    "take the statements up to the end of its block, too")
+    return begin, end
 
 
 def with_switches(text, mutants):
