@@ -136,7 +136,7 @@ TEST(Usage, CommandsRefuseWhatOnlyTheySee) {
            {{"ls", "--since", "yesterday"}, "--since is 'yesterday'; use an age such as 90m"},
            {{"ls", "--until", "7x"}, "--until is '7x'"},
            {{"ls", "--columns", "id,stat"}, "--columns has 'stat'; did you mean 'state'?"},
-           {{"ls", "--columns", "id,stat"}, "? Use archived"},
+           {{"ls", "--columns", "id,stat"}, "? Use id, name, state, "},
            {{"ls", "--columns", ""}, "--columns has ''"},
            {{"ls", "--columns", "id,,state"}, "--columns has ''"},
            {{"ls", "--columns", "id,"}, "--columns has ''"},
