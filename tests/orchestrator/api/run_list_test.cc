@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -141,6 +142,30 @@ class RunListTest : public testing::Test {
   std::vector<runs::Run> all_;
   std::map<std::string, std::vector<std::string>> nodes_;
 };
+
+// So that spans that follow each other have every run once.
+TEST_F(RunListTest, ASpanHasItsFirstMomentAndNotItsLast) {
+  const auto moment = [](double utc) {
+    const auto seconds = static_cast<std::time_t>(utc);
+    char text[32];
+    std::tm parts{};
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", ::gmtime_r(&seconds, &parts));
+    return std::string(text);
+  };
+  std::size_t found = 0;
+  for (int i = 0; i < 60; ++i) {
+    std::vector<std::string> of_this_second;
+    for (const runs::Run& run : all_) {
+      if (run.created_utc == kFirst + i) of_this_second.push_back(run.id);
+    }
+    EXPECT_THAT(
+        ids({{"archived", "all"}, {"since", moment(kFirst + i)}, {"until", moment(kFirst + i + 1)}},
+            100),
+        testing::UnorderedElementsAreArray(of_this_second));
+    found += of_this_second.size();
+  }
+  EXPECT_EQ(found, all_.size());
+}
 
 TEST_F(RunListTest, FiltersAndSortsPageByPage) {
   const std::string middle = base::iso8601(kFirst + 30).substr(0, 19) + "Z";
