@@ -1,5 +1,6 @@
 """How tests reach a `regatta serve`: by its data directory, where its socket and its token are; and data to train on."""
 import http.client
+import os
 import pathlib
 import socket
 import subprocess
@@ -48,6 +49,16 @@ def make_data(directory, trainer):
     subprocess.run([trainer, "prepare", text, "-o", directory / "data", "--train-vocab", "256"], check=True,
                    capture_output=True, timeout=120)
     return directory / "data"
+
+
+def serve_here(build, data):
+    """The process of a controller of this machine's runs, which answers over its socket."""
+    process = subprocess.Popen(
+        [build / "orchestrator" / "regatta", "serve", "--allow-privileged", "--port", "0", "--data", data, "--scheduler", "local",
+         "--trainer", build / "trainer" / "regatta-train"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env={**os.environ, **NO_DEFAULTS})
+    process.stdout.readline()
+    return process
 
 
 class Follower:

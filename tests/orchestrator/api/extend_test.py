@@ -17,7 +17,7 @@ import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
-from served import NO_DEFAULTS, OverSocket, make_data, server_of  # noqa: E402
+from served import NO_DEFAULTS, OverSocket, make_data, serve_here, server_of  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
 REGATTA = BUILD / "orchestrator" / "regatta"
@@ -42,11 +42,7 @@ class World:
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(
-            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.data, "--scheduler", "local",
-             "--trainer", BUILD / "trainer" / "regatta-train"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, **NO_DEFAULTS})
-        self.process.stdout.readline()
+        self.process = serve_here(BUILD, self.data)
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)

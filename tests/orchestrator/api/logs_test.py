@@ -18,7 +18,7 @@ import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
-from served import NO_DEFAULTS, Follower, OverSocket, conclude, make_data, run_cases, server_of  # noqa: E402
+from served import Follower, OverSocket, conclude, make_data, run_cases, serve_here, server_of  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
 REGATTA = BUILD / "orchestrator" / "regatta"
@@ -47,11 +47,7 @@ class World:
         self.log = self.directory / "launches" / "1.log"
 
     def start(self):
-        self.process = subprocess.Popen(
-            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.data, "--scheduler", "local",
-             "--trainer", BUILD / "trainer" / "regatta-train"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env={**os.environ, **NO_DEFAULTS})
-        self.process.stdout.readline()
+        self.process = serve_here(BUILD, self.data)
 
     def ask(self, method, path, body=None):
         connection = OverSocket(self.data / "controller.sock")

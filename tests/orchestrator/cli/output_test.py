@@ -24,7 +24,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
-from served import NO_DEFAULTS, Follower, make_data, server_of  # noqa: E402
+from served import NO_DEFAULTS, Follower, make_data, serve_here, server_of  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
 REGATTA = BUILD / "orchestrator" / "regatta"
@@ -54,11 +54,7 @@ class World:
         self.regatta("label", self.first, "--note", "half, \"the\" rate")
 
     def serve(self):
-        self.process = subprocess.Popen(
-            [REGATTA, "serve", "--allow-privileged", "--port", "0", "--data", self.data, "--scheduler", "local",
-             "--trainer", TRAINER],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT)
-        self.process.stdout.readline()
+        self.process = serve_here(BUILD, self.data)
 
     def submit(self, name, *words):
         file = self.folder / f"{name}.yaml"
