@@ -86,7 +86,7 @@ bool DelimitedReader::scan() {
   if (!finished_) return false;
   if (carriage_return_) take_lone_carriage_return();
   if (state_ == State::Quoted) {
-    fail(field_at_, "a quoted field begins here and never ends; close its quote");
+    fail(field_at_, "the quoted field that begins here is never closed; add its closing quote");
   }
   return end_record();
 }
@@ -112,7 +112,7 @@ bool DelimitedReader::take(char c) {
     state_ = State::Quoted;
   } else {
     fail(at,
-         "a quote within a field that has none at its beginning; double it and put the field"
+         "a quote within an unquoted field; double it and put the field"
          " in quotes");
   }
   return false;
@@ -140,7 +140,7 @@ void DelimitedReader::take_run(std::string_view run) {
   if (run.empty()) return;
   const bool doubled = state_ == State::BehindQuote && run == "\"";
   if (state_ == State::BehindQuote && !doubled) {
-    fail(at_, "text behind the end of a quoted field; a quote within one is doubled");
+    fail(at_, "text after a closing quote; a quote within a quoted field is doubled");
   }
   if (state_ == State::FieldBegins) state_ = State::Plain;
   check_size(run.size());
@@ -172,8 +172,8 @@ void DelimitedReader::advance(std::string_view run) {
 
 void DelimitedReader::end_field() {
   if (columns_ != 0 && fields_.size() == columns_) {
-    fail(field_at_, "a field too many: there are " + base::plural(columns_, "column") +
-                        "; mend the line" +
+    fail(field_at_, "one field too many: there are " + base::plural(columns_, "column") +
+                        "; fix the line" +
                         (form_.quotes ? ", or put a field with a separator in quotes" : ""));
   }
   if (fields_.size() == kMostColumns) {
@@ -193,10 +193,10 @@ bool DelimitedReader::end_record() {
   if (!blank) {
     end_field();
     if (fields_.size() < columns_) {
-      fail(end, "the record ends behind " + base::plural(fields_.size(), "field") + "; " +
+      fail(end, "the record ends after " + base::plural(fields_.size(), "field") + "; " +
                     (has_header_ ? "column " + quoted_name(header_[fields_.size()])
                                  : "field " + std::to_string(fields_.size() + 1)) +
-                    " is missing; mend the line");
+                    " is missing; fix the line");
     }
   }
   at_ = {at_.line + 1, 1};

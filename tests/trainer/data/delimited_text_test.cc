@@ -124,36 +124,36 @@ TEST(DelimitedText, BadTextNamesFileLineAndColumn) {
   };
   const Case cases[] = {
       {"a field too many", data::kCsv, "a,b\n1,2\nä,ö,3\n",
-       "f:3:5: a field too many: there are 2 columns; mend the line, or put a field with a "
+       "f:3:5: one field too many: there are 2 columns; fix the line, or put a field with a "
        "separator in quotes"},
       {"many too many", data::kTsv, "a\tb\n1\t2\t3\t4\t5\n",
-       "f:2:5: a field too many: there are 2 columns; mend the line"},
+       "f:2:5: one field too many: there are 2 columns; fix the line"},
       {"a field missing", data::kTsv, "a\tlabel\r\n1\r\n",
-       "f:2:2: the record ends behind 1 field; column 'label' is missing; mend the line"},
+       "f:2:2: the record ends after 1 field; column 'label' is missing; fix the line"},
       {"a line of white space", data::kCsv, "a,b\n1,2\n \n",
-       "f:3:2: the record ends behind 1 field; column 'b' is missing; mend the line"},
+       "f:3:2: the record ends after 1 field; column 'b' is missing; fix the line"},
       {"missing at the end", data::kCsv, "a,b,c\n1,\"x\ny\"",
-       "f:3:3: the record ends behind 2 fields; column 'c' is missing; mend the line"},
+       "f:3:3: the record ends after 2 fields; column 'c' is missing; fix the line"},
       {"missing without a header", kHeadless, "a,b\n\"c\"\n",
-       "f:2:4: the record ends behind 1 field; field 2 is missing; mend the line"},
+       "f:2:4: the record ends after 1 field; field 2 is missing; fix the line"},
       {"an open quote", data::kCsv, "a,b\n1,\"2\n3,4\n5,6\n",
-       "f:2:3: a quoted field begins here and never ends; close its quote"},
+       "f:2:3: the quoted field that begins here is never closed; add its closing quote"},
       {"a quote that is open at the very end", data::kCsv, "a,b\n1,\"",
-       "f:2:3: a quoted field begins here and never ends; close its quote"},
+       "f:2:3: the quoted field that begins here is never closed; add its closing quote"},
       {"an open quote behind a doubled one", data::kCsv, "\"a\"\"\n",
-       "f:1:1: a quoted field begins here and never ends; close its quote"},
+       "f:1:1: the quoted field that begins here is never closed; add its closing quote"},
       {"a quote within", data::kCsv, "a,b\nin 5\" x,y\n",
-       "f:2:5: a quote within a field that has none at its beginning; double it and put the field "
+       "f:2:5: a quote within an unquoted field; double it and put the field "
        "in quotes"},
       {"a quote behind a blank", data::kCsv, "a,b\nx, \"y\"\n",
-       "f:2:4: a quote within a field that has none at its beginning; double it and put the field "
+       "f:2:4: a quote within an unquoted field; double it and put the field "
        "in quotes"},
       {"text behind quotes", data::kCsv, "a,b\n\"x\"y,z\n",
-       "f:2:4: text behind the end of a quoted field; a quote within one is doubled"},
+       "f:2:4: text after a closing quote; a quote within a quoted field is doubled"},
       {"a quote that is not doubled", data::kCsv, "a,b\n\"x \"\"y\" z\",z\n",
-       "f:2:8: text behind the end of a quoted field; a quote within one is doubled"},
+       "f:2:8: text after a closing quote; a quote within a quoted field is doubled"},
       {"a lone CR behind quotes", data::kCsv, "a,b\n\"x\"\r",
-       "f:2:4: text behind the end of a quoted field; a quote within one is doubled"},
+       "f:2:4: text after a closing quote; a quote within a quoted field is doubled"},
       {"too many columns", data::kCsv, std::string(data::DelimitedReader::kMostColumns, ','),
        "f:1:4097: more than 4096 fields; is this a table?"},
   };
