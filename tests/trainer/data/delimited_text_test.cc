@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/process.h"
 
 namespace regatta::trainer {
 namespace {
@@ -242,6 +244,28 @@ TEST(DelimitedText, WrittenAndReadAgain) {
     const Table table = read_table(text, kHeadless, 1 + below(9));
     EXPECT_EQ(table.error, "") << text;
     EXPECT_EQ(table.rows, rows) << text;
+  }
+}
+
+// Another writer: Python's csv module.
+TEST(DelimitedText, AsPythonWritesIt) {
+  const std::string seed = std::to_string(std::random_device{}());
+  SCOPED_TRACE("seed " + seed);
+  base::Command command;
+  command.arguments = {"python3", "-B",
+                       std::string(REGATTA_SOURCE_DIR) + "/tests/trainer/data/delimited_text.py",
+                       seed, "500"};
+  const base::Output output = base::run(command, 200);
+  ASSERT_EQ(output.exit.code.value_or(-1), 0) << output.errors;
+  const auto tables = nlohmann::json::parse(output.text);
+  ASSERT_EQ(tables.size(), 500U);
+  std::size_t piece = 0;
+  for (const auto& each : tables) {
+    SCOPED_TRACE(each.dump());
+    const data::DelimitedForm form{each["separator"].get<std::string>()[0], true, false};
+    const Table table = read_table(each["text"].get<std::string>(), form, 1 + piece++ % 11);
+    EXPECT_EQ(table.error, "");
+    EXPECT_EQ(table.rows, each["rows"].get<Rows>());
   }
 }
 
