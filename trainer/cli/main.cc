@@ -1,6 +1,5 @@
 // regatta-train: prepare data, train, measure.
 #include <signal.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -23,14 +22,13 @@
 #include "trainer/cli/eval_command.h"
 #include "trainer/cli/interchange_commands.h"
 #include "trainer/cli/option_checks.h"
+#include "trainer/cli/prepare_command.h"
 #include "trainer/contract/run_change.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_difference.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
-#include "trainer/data/prepare.h"
 #include "trainer/plugins/make_device.h"
-#include "trainer/run/end_on_signal.h"
 #include "trainer/run/launcher.h"
 #include "trainer/run/stop_signals.h"
 #include "trainer/run/training_run.h"
@@ -47,28 +45,10 @@ using namespace regatta::trainer::cli;
 
 constexpr std::uint64_t kMaxTextBytes = 1U << 20U;
 constexpr std::size_t kShownDifferences = 8;
-constexpr double kLeastHeldOut = 1e-9;
 
 std::string program_path() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).string();
-}
-
-// A line on a terminal for each phase, rewritten; nothing when stderr is no terminal.
-void show_progress(const data::PrepareProgress& progress) {
-  if (isatty(2) == 0) return;
-  const std::string done = base::human_bytes(progress.done);
-  if (progress.total == 0) {  // standard input: no end in sight
-    std::fprintf(stderr, "\r%s %s ", progress.phase, done.c_str());
-  } else {
-    const double share = static_cast<double>(progress.done) / static_cast<double>(progress.total);
-    const int filled = static_cast<int>(share * 30);
-    std::fprintf(stderr, "\r[%s%s] %s %s of %s ",
-                 std::string(static_cast<std::size_t>(filled), '#').c_str(),
-                 std::string(static_cast<std::size_t>(30 - filled), '.').c_str(), progress.phase,
-                 done.c_str(), base::human_bytes(progress.total).c_str());
-  }
-  if (progress.is_end) std::fputc('\n', stderr);
 }
 
 // Of the environment: where plug-ins lie, and where timed products are remembered.
@@ -85,85 +65,6 @@ plugins::DevicePlace device_place() {
 }
 
 // Options are members, filled by the parser between add() and run().
-class Prepare {
- public:
-  CLI::App* add(CLI::App& program) {
-    CLI::App* app = program.add_subcommand(
-        "prepare",
-        "text files or directories (.gz, .zst, - for stdin) to a dataset directory; a blank "
-        "line separates documents");
-    options_.threads = base::usable_cores();
-    app->add_option("inputs", inputs_, "files, directories or -")->required();
-    app->add_option("--output,-o", output_, "dataset directory to make")->required();
-    CLI::Option* file = app->add_option("--vocab", vocabulary_, "vocab.txt to use");
-    app->add_option("--train-vocab", options_.train_vocabulary,
-                    "train a vocabulary of this many pieces")
-        ->excludes(file)
-        ->check(CLI::Range(256, 1 << 20));
-    app->add_option("--word-limit", options_.word_limit,
-                    "longer words (characters) become [UNK]: 200 as Google, 100 as Hugging Face")
-        ->check(CLI::IsMember({100, 200}));
-    app->add_option("--held-out", options_.held_out, "share of documents kept for evaluation")
-        ->check(between(kLeastHeldOut, 0.9));
-    app->add_option("--threads", options_.threads, "threads")->check(CLI::Range(1, 1024));
-    app->add_flag("--cased", cased_, "keep case and accents");
-    app->add_flag("--force", options_.force, "replace the output directory");
-    return app;
-  }
-  int run() {
-    if (vocabulary_.empty() && options_.train_vocabulary == 0) {
-      throw base::Error(base::Code::User, "name a vocabulary with --vocab, or --train-vocab N");
-    }
-    options_.inputs.assign(inputs_.begin(), inputs_.end());
-    options_.output = output_;
-    options_.vocabulary = vocabulary_;
-    options_.lower_case = !cased_;
-    options_.partial = &partial_;
-    const run::EndOnSignal ending([this] { end(); });
-    const data::PrepareReport report = prepared(ending);
-    std::printf("%lld documents, %lld tokens, %s of text in %s -> %s\n",
-                static_cast<long long>(report.documents), static_cast<long long>(report.tokens),
-                base::human_bytes(report.bytes).c_str(),
-                base::human_seconds(report.seconds).c_str(), base::printable(output_).c_str());
-    if (report.duplicate_documents > 0) {
-      std::printf("%lld duplicate documents were left out\n",
-                  static_cast<long long>(report.duplicate_documents));
-    }
-    if (report.invalid_sequences > 0) {
-      std::printf("%lld invalid UTF-8 sequences were replaced by U+FFFD\n",
-                  static_cast<long long>(report.invalid_sequences));
-    }
-    return 0;
-  }
-
- private:
-  data::PrepareReport prepared(const run::EndOnSignal& ending) {
-    try {
-      data::PrepareReport report =
-          data::prepare(options_, base::posix_file_system(), show_progress);
-      ending.pass();
-      return report;
-    } catch (const std::exception&) {
-      ending.pass();  // its folder was removed below it
-      throw;
-    }
-  }
-  void end() {
-    const bool is_made = partial_.end() == data::PartialDataset::End::WasMade;
-    std::error_code error;
-    const bool stays = !is_made && std::filesystem::exists(output_, error);
-    std::fprintf(stderr, "%sregatta-train: prepare was ended; %s %s%s\n",
-                 isatty(2) != 0 ? "\n" : "", is_made ? "it had just made" : "nothing was made at",
-                 base::printable(output_).c_str(), stays ? ", and what is there stays" : "");
-  }
-
-  data::PrepareOptions options_;
-  std::vector<std::string> inputs_;
-  std::string output_, vocabulary_;
-  bool cased_ = false;
-  data::PartialDataset partial_;
-};
-
 class Run {
  public:
   CLI::App* add(CLI::App& program) {
@@ -410,7 +311,7 @@ int run_program(int argc, char** argv) {
   program.require_subcommand(1);
   program.set_version_flag("--version", base::version_text("regatta-train"));
   CLI::App* const version = program.add_subcommand("version", "print the version");
-  Prepare prepare;
+  PrepareCommand prepare;
   Run run;
   Baseline baseline;
   Stacks stacks;

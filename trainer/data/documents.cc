@@ -71,13 +71,17 @@ std::size_t last_document_break(std::string_view text) {
   return 0;
 }
 
-std::int64_t split_documents(std::string_view text, std::vector<std::string>& documents) {
+std::int64_t split_documents(std::string_view text, std::vector<std::string>& documents,
+                             TextLines* lines) {
   std::int64_t invalid = 0;
+  TextLines seen;
   std::string document;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = base::trimmed(text.substr(begin, end - begin), kBlanks);
     begin = end + 1;
+    ++(line.empty() ? seen.blank : seen.lines);
+    if (line.starts_with('{')) ++seen.braced;
     if (!line.empty()) {
       if (!document.empty()) document.push_back('\n');
       invalid += unicode::append_valid_utf8(line, document);
@@ -87,6 +91,24 @@ std::int64_t split_documents(std::string_view text, std::vector<std::string>& do
     }
   }
   if (!document.empty()) documents.push_back(std::move(document));
+  if (lines != nullptr) {
+    lines->lines += seen.lines;
+    lines->blank += seen.blank;
+    lines->braced += seen.braced;
+  }
+  return invalid;
+}
+
+std::int64_t append_document(std::string_view text, std::string& document) {
+  std::int64_t invalid = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = base::trimmed(text.substr(begin, end - begin), kBlanks);
+    begin = end + 1;
+    if (line.empty()) continue;
+    if (!document.empty()) document.push_back('\n');
+    invalid += unicode::append_valid_utf8(line, document);
+  }
   return invalid;
 }
 

@@ -3,38 +3,19 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
-#include <string>
 #include <vector>
 
 #include "base/file_system.h"
+#include "trainer/data/corpus_reader.h"
+#include "trainer/data/prepare_report.h"
+#include "trainer/data/staging.h"
 
 namespace regatta::trainer::data {
 
-// What a preparation has made so far beside its output, for a thread that ends the process: either
-// that removes it, or it becomes the dataset, whole and with nothing left of the one before.
-class PartialDataset {
- public:
-  enum class End { NothingWasBegun, Removed, WasMade };
-  // From then on the preparation stands still where it would touch the output. Once; throws
-  // nothing.
-  End end();
-
-  // For the preparation: the folder, then the swap of folders by `take_place`, which returns the
-  // former dataset's folder, or an empty path.
-  void begin(const base::Path& folder);
-  void publish(const std::function<base::Path()>& take_place);
-  [[nodiscard]] base::Path folder() const;  // empty: not begun
-
- private:
-  mutable std::mutex mutex_;
-  base::Path folder_, former_;
-  bool is_made_ = false;
-};
-
-struct PrepareOptions {
-  // Text files, directories (every file below), "-" for standard input; gzip and Zstandard are
-  // recognised by their first bytes. A blank line separates documents.
+struct PrepareOptions : ReadOptions {
+  // Files, directories (every file below), "-" for standard input; gzip and Zstandard are
+  // recognised by their first bytes, formats by the ending of the name. A blank line separates
+  // documents of text; a line of JSON, or a row of CSV or TSV, is one.
   std::vector<base::Path> inputs;
   base::Path output;         // the dataset directory to make
   base::Path vocabulary;     // a vocab.txt; or
@@ -47,38 +28,14 @@ struct PrepareOptions {
   PartialDataset* partial = nullptr;  // for whoever has to end a preparation from outside
 
   // For tests.
-  int standard_input = 0;                                // the descriptor that "-" reads
-  std::int64_t shard_tokens = std::int64_t{1} << 28U;    // 1 GiB
-  std::size_t spill_bytes = std::size_t{256} << 10U;     // buffer of each of 256 partitions
-  std::size_t read_block_bytes = std::size_t{4} << 20U;  // text per task
-  std::size_t batch_bytes = std::size_t{32} << 20U;      // text tokenized between two writes
+  std::int64_t shard_tokens = std::int64_t{1} << 28U;  // 1 GiB
+  std::size_t spill_bytes = std::size_t{256} << 10U;   // buffer of each of 256 partitions
+  std::size_t batch_bytes = std::size_t{32} << 20U;    // text tokenized between two writes
 };
 
-// How far a preparation is in one of its phases, each of which goes over the whole corpus.
-struct PrepareProgress {
-  const char* phase = "";   // "reading", "counting words", "tokenizing"
-  std::uint64_t done = 0;   // bytes, as they are stored while reading, else of text
-  std::uint64_t total = 0;  // 0: unknown, while standard input is being read
-  bool is_end = false;      // of this phase
-};
 // Called now and then from the calling thread. An exception that it throws ends the preparation and
 // leaves nothing behind.
 using PrepareProgressCallback = std::function<void(const PrepareProgress&)>;
-
-struct PrepareReport {
-  std::int64_t documents = 0;  // distinct ones
-  std::int64_t held_out_documents = 0;
-  std::int64_t duplicate_documents = 0;  // repetitions, left out
-  std::int64_t empty_documents = 0;      // without a single token, left out
-  std::int64_t sentences = 0;
-  std::int64_t tokens = 0;
-  std::int64_t unknown_tokens = 0;
-  std::uint64_t bytes = 0;             // of text, decompressed
-  std::int64_t invalid_sequences = 0;  // ill-formed UTF-8, replaced by U+FFFD
-  std::int32_t vocabulary_pieces = 0;
-  double seconds = 0;
-  std::string fingerprint;
-};
 
 // The bytes of the dataset depend on the set of distinct documents, the vocabulary and the rules
 // only: not on threads, the order or the names of files, or the sizes for tests above but

@@ -261,6 +261,28 @@ TextSource::TextSource(const Path& path, int standard_input)
 
 TextSource::~TextSource() = default;
 
+std::string_view TextSource::head() {
+  const std::size_t wanted = kHeadBytes + kByteOrderMark.size();
+  std::size_t filled = head_.size();
+  head_.resize(wanted);
+  while (filled < wanted) {
+    const std::size_t got = stream_->read(head_.data() + filled, wanted - filled);
+    if (got == 0) break;
+    filled += got;
+  }
+  head_.resize(filled);
+  std::string_view text = head_;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return text.substr(0, kHeadBytes);
+}
+
+std::size_t TextSource::read_some(char* out, std::size_t size) {
+  if (head_.empty()) return stream_->read(out, size);
+  const std::size_t taken = head_.copy(out, size);
+  head_.erase(0, taken);
+  return taken;
+}
+
 void TextSource::read(std::size_t limit, std::string& text) {
   const std::size_t before = text.size();
   const std::size_t mark = at_start_ ? kByteOrderMark.size() : 0;
@@ -268,7 +290,7 @@ void TextSource::read(std::size_t limit, std::string& text) {
   text.resize(before + limit);
   std::size_t filled = 0;
   while (filled < limit) {
-    const std::size_t got = stream_->read(text.data() + before + filled, limit - filled);
+    const std::size_t got = read_some(text.data() + before + filled, limit - filled);
     if (got == 0) break;
     filled += got;
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_system.h"
@@ -34,6 +35,10 @@ class TextSource {
   // Code::User, naming the file, for damaged or truncated compressed data and for NUL bytes, which
   // no text has.
   void read(std::size_t limit, std::string& text);
+  // The first bytes of the text (at most kHeadBytes, without a byte order mark), whatever they are:
+  // for a look at what the file is. Before the first read(), which begins with them all the same.
+  [[nodiscard]] std::string_view head();
+  static constexpr std::size_t kHeadBytes = 512;  // where the mark of a tar archive is, too
   // Bytes read from the file so far, as stored.
   [[nodiscard]] std::uint64_t consumed() const;
   [[nodiscard]] const std::string& name() const;
@@ -45,8 +50,12 @@ class TextSource {
   class Zstandard;
   class File;
 
+  // From `head_`, then the stream; 0 at the end.
+  [[nodiscard]] std::size_t read_some(char* out, std::size_t size);
+
   std::unique_ptr<File> file_;
   std::unique_ptr<Stream> stream_;
+  std::string head_;  // looked at, not yet read
   bool at_start_ = true;
 };
 

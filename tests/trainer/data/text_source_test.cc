@@ -66,6 +66,28 @@ TEST(TextSource, ReadsEveryForm) {
   }
 }
 
+// A look at the first bytes takes nothing away, and finds no fault with what is no text.
+TEST(TextSource, HeadIsReadAgain) {
+  const TemporaryDirectory directory;
+  const base::Path path = directory.path() / "file";
+  const std::string text = long_text();
+  const std::string first = text.substr(0, data::TextSource::kHeadBytes);
+  for (const std::string& bytes : {text, "\xEF\xBB\xBF" + text, tests::gzip(text)}) {
+    tests::write_file(path, bytes);
+    for (const std::size_t limit : {std::size_t{1}, std::size_t{500}, std::size_t{1} << 22U}) {
+      data::TextSource source(path, -1);
+      EXPECT_EQ(source.head(), first);
+      EXPECT_EQ(source.head(), first);
+      EXPECT_EQ(read_all(source, limit), text) << limit;
+      EXPECT_EQ(source.consumed(), bytes.size());
+    }
+  }
+  tests::write_file(path, std::string("PK\0", 3));
+  data::TextSource source(path, -1);
+  EXPECT_EQ(source.head(), std::string("PK\0", 3));
+  EXPECT_THROW((void)read_all(source, 100), base::Error);
+}
+
 TEST(TextSource, EmptyFiles) {
   const TemporaryDirectory directory;
   for (const std::string& bytes : {std::string(), tests::gzip(""), tests::zstandard("")}) {

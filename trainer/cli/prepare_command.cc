@@ -1,0 +1,106 @@
+#include "trainer/cli/prepare_command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/file_system.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "trainer/cli/option_checks.h"
+
+namespace regatta::trainer::cli {
+namespace {
+
+constexpr double kLeastHeldOut = 1e-9;
+
+// Nothing when stderr is no terminal.
+void show_progress(const data::PrepareProgress& progress) {
+  if (isatty(2) != 0) std::fputs(data::progress_line(progress).c_str(), stderr);
+}
+
+}  // namespace
+
+CLI::App* PrepareCommand::add(CLI::App& program) {
+  CLI::App* app = program.add_subcommand(
+      "prepare",
+      "text, JSON Lines, CSV and TSV (files or directories, .gz, .zst, - for stdin) to a dataset "
+      "directory; in text a blank line separates documents");
+  options_.threads = base::usable_cores();
+  app->add_option("inputs", inputs_, "files, directories or -")->required();
+  app->add_option("--output,-o", output_, "dataset directory to make")->required();
+  app->add_option("--format", format_,
+                  "format of all inputs, instead of what their names end with: .jsonl, .ndjson and "
+                  ".json, .csv, .tsv, and text for all others")
+      ->check(CLI::IsMember(
+          std::set<std::string>(data::kInputFormats.begin(), data::kInputFormats.end())));
+  app->add_option("--field", options_.field,
+                  "field of JSON Lines that has the text (default: text)")
+      ->check(not_empty());
+  app->add_option("--column", options_.column,
+                  "column of CSV and TSV that has the text, by name or number from 1 (default: "
+                  "text)")
+      ->check(not_empty());
+  app->add_flag("--strict", options_.strict,
+                "fail at the first line of JSON that cannot be read, instead of leaving it out");
+  CLI::Option* file = app->add_option("--vocab", vocabulary_, "vocab.txt to use");
+  app->add_option("--train-vocab", options_.train_vocabulary,
+                  "train a vocabulary of this many pieces")
+      ->excludes(file)
+      ->check(CLI::Range(256, 1 << 20));
+  app->add_option("--word-limit", options_.word_limit,
+                  "longer words (characters) become [UNK]: 200 as Google, 100 as Hugging Face")
+      ->check(CLI::IsMember({100, 200}));
+  app->add_option("--held-out", options_.held_out, "share of documents kept for evaluation")
+      ->check(between(kLeastHeldOut, 0.9));
+  app->add_option("--threads", options_.threads, "threads")->check(CLI::Range(1, 1024));
+  app->add_flag("--cased", cased_, "keep case and accents");
+  app->add_flag("--force", options_.force, "replace the output directory");
+  return app;
+}
+
+int PrepareCommand::run() {
+  if (vocabulary_.empty() && options_.train_vocabulary == 0) {
+    throw base::Error(base::Code::User, "name a vocabulary with --vocab, or --train-vocab N");
+  }
+  options_.inputs.assign(inputs_.begin(), inputs_.end());
+  options_.output = output_;
+  options_.vocabulary = vocabulary_;
+  options_.format = data::input_format_named(format_);
+  options_.lower_case = !cased_;
+  options_.partial = &partial_;
+  const run::EndOnSignal ending([this] { end(); });
+  const data::PrepareReport report = prepared(ending);
+  std::fputs(data::summary_text(report, output_).c_str(), stdout);
+  for (const std::string& warning : report.warnings) {
+    std::fprintf(stderr, "regatta-train: warning: %s\n", warning.c_str());
+  }
+  return 0;
+}
+
+data::PrepareReport PrepareCommand::prepared(const run::EndOnSignal& ending) {
+  try {
+    data::PrepareReport report = data::prepare(options_, base::posix_file_system(), show_progress);
+    ending.pass();
+    return report;
+  } catch (const std::exception&) {
+    ending.pass();  // its folder was removed below it
+    throw;
+  }
+}
+
+void PrepareCommand::end() {
+  const bool is_made = partial_.end() == data::PartialDataset::End::WasMade;
+  std::error_code error;
+  const bool stays = !is_made && std::filesystem::exists(output_, error);
+  std::fprintf(stderr, "%sregatta-train: prepare was ended; %s %s%s\n", isatty(2) != 0 ? "\n" : "",
+               is_made ? "it had just made" : "nothing was made at",
+               base::printable(output_).c_str(), stays ? ", and what is there stays" : "");
+}
+
+}  // namespace regatta::trainer::cli

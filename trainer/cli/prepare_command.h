@@ -1,0 +1,33 @@
+// The command line of `regatta-train prepare`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trainer/data/prepare.h"
+#include "trainer/run/end_on_signal.h"
+
+namespace CLI {
+class App;
+}
+
+namespace regatta::trainer::cli {
+
+// Options are members, filled by the parser between add() and run().
+class PrepareCommand {
+ public:
+  CLI::App* add(CLI::App& program);
+  [[nodiscard]] int run();
+
+ private:
+  [[nodiscard]] data::PrepareReport prepared(const run::EndOnSignal& ending);
+  void end();
+
+  data::PrepareOptions options_;
+  std::vector<std::string> inputs_;
+  std::string output_, vocabulary_, format_;
+  bool cased_ = false;
+  data::PartialDataset partial_;
+};
+
+}  // namespace regatta::trainer::cli
