@@ -103,7 +103,8 @@ def make_case(draw, number):
     impossible = {1: 1.0, 2: 0.0}.get(number % 8, 0.5) if version == 2 else 0.0
     case = {"version": version, "questions": [], "predictions": {}, "null_scores": None,
             "threshold": draw.choice([-1, 0, 0.5, 1])}
-    for i in range(draw.randrange(1, 13)):
+    # Some are long: short ones are sorted stably by any sort.
+    for i in range(draw.randrange(1, 60 if number % 5 == 0 else 13)):
         answers = []
         if draw.random() >= impossible:
             answers = [some_text(draw, 3) for _ in range(draw.randrange(1, 4))]
