@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kContinuation = "##";
 constexpr int kIndent = 4;  // of run_squad's files
 
-struct Span {
+struct Candidate {
   const AnswerWindow* window = nullptr;  // none: no answer
   std::size_t begin = 0;                 // index into the window's pieces
   std::size_t end = 0;                   // the last one
@@ -60,7 +60,8 @@ std::vector<std::size_t> best_tokens(std::span<const float> logits, std::size_t 
   return tokens;
 }
 
-void add_spans(const AnswerWindow& window, const AnswerOptions& options, std::vector<Span>& spans) {
+void add_spans(const AnswerWindow& window, const AnswerOptions& options,
+               std::vector<Candidate>& spans) {
   const std::vector<std::size_t> ends = best_tokens(window.end_logits, options.best);
   const std::size_t first = window.first_piece;
   const std::size_t after = first + window.pieces.size();
@@ -74,13 +75,13 @@ void add_spans(const AnswerWindow& window, const AnswerOptions& options, std::ve
   }
 }
 
-Span null_span(std::span<const AnswerWindow> windows) {
-  std::optional<Span> least;
+Candidate null_candidate(std::span<const AnswerWindow> windows) {
+  std::optional<Candidate> least;
   for (const AnswerWindow& window : windows) {
-    const Span span{nullptr, 0, 0, window.start_logits[0], window.end_logits[0]};
+    const Candidate span{nullptr, 0, 0, window.start_logits[0], window.end_logits[0]};
     if (!least || span.sum() < least->sum()) least = span;
   }
-  return least.value_or(Span{});
+  return least.value_or(Candidate{});
 }
 
 std::string text_of_pieces(std::span<const ContextPiece> pieces) {
@@ -157,7 +158,7 @@ class SpanWords {
   std::vector<Character> characters_;  // other than spaces
 };
 
-Answer answer_of(const Span& span, const AnswerInput& input, data::BasicTokenizer& tokenizer) {
+Answer answer_of(const Candidate& span, const AnswerInput& input, data::BasicTokenizer& tokenizer) {
   Answer answer;
   answer.start_logit = span.start_logit;
   answer.end_logit = span.end_logit;
@@ -182,26 +183,26 @@ void set_probabilities(std::vector<Answer>& answers) {
   for (Answer& one : answers) one.probability /= sum;
 }
 
-using Json = nlohmann::ordered_json;
+using AnswerJson = nlohmann::ordered_json;
 
-// Appended without Json's search for the same key, which looks at all before it.
-void append_member(Json& object, const std::string& key, Json value) {
-  object.get_ref<Json::object_t&>().emplace_back(key, std::move(value));
+// Appended without the tree's search for the same key, which looks at all before it.
+void append_member(AnswerJson& object, const std::string& key, AnswerJson value) {
+  object.get_ref<AnswerJson::object_t&>().emplace_back(key, std::move(value));
 }
 
 }  // namespace
 
 QuestionAnswers best_answers(const AnswerInput& input, const AnswerOptions& options) {
   base::check(options.best > 0, "at least one answer is asked for");
-  std::vector<Span> spans;
+  std::vector<Candidate> spans;
   for (std::size_t i = 0; i < input.windows.size(); ++i) {
     check_window(input, i);
     add_spans(input.windows[i], options, spans);
   }
-  const Span null = null_span(input.windows);
+  const Candidate null = null_candidate(input.windows);
   if (options.may_be_null) spans.push_back(null);
   std::stable_sort(spans.begin(), spans.end(),
-                   [](const Span& a, const Span& b) { return a.sum() > b.sum(); });
+                   [](const Candidate& a, const Candidate& b) { return a.sum() > b.sum(); });
 
   QuestionAnswers result;
   result.id = input.id;
@@ -210,7 +211,7 @@ QuestionAnswers best_answers(const AnswerInput& input, const AnswerOptions& opti
     return std::any_of(result.answers.begin(), result.answers.end(),
                        [&text](const Answer& one) { return one.text == text; });
   };
-  for (const Span& span : spans) {
+  for (const Candidate& span : spans) {
     if (result.answers.size() == options.best) break;
     Answer answer = answer_of(span, input, tokenizer);
     if (!seen(answer.text)) result.answers.push_back(std::move(answer));
@@ -234,21 +235,21 @@ QuestionAnswers best_answers(const AnswerInput& input, const AnswerOptions& opti
 
 void write_predictions(base::FileSystem& files, const base::Path& path,
                        std::span<const QuestionAnswers> questions) {
-  Json json = Json::object();
+  AnswerJson json = AnswerJson::object();
   for (const QuestionAnswers& one : questions) append_member(json, one.id, one.prediction);
   base::replace_file(files, path, base::json_text(json, kIndent) + "\n");
 }
 
 void write_best_answers(base::FileSystem& files, const base::Path& path,
                         std::span<const QuestionAnswers> questions) {
-  Json json = Json::object();
+  AnswerJson json = AnswerJson::object();
   for (const QuestionAnswers& one : questions) {
-    Json list = Json::array();
+    AnswerJson list = AnswerJson::array();
     for (const Answer& answer : one.answers) {
-      list.push_back(Json{{"text", answer.text},
-                          {"probability", answer.probability},
-                          {"start_logit", answer.start_logit},
-                          {"end_logit", answer.end_logit}});
+      list.push_back(AnswerJson{{"text", answer.text},
+                                {"probability", answer.probability},
+                                {"start_logit", answer.start_logit},
+                                {"end_logit", answer.end_logit}});
     }
     append_member(json, one.id, std::move(list));
   }
@@ -257,7 +258,7 @@ void write_best_answers(base::FileSystem& files, const base::Path& path,
 
 void write_null_odds(base::FileSystem& files, const base::Path& path,
                      std::span<const QuestionAnswers> questions) {
-  Json json = Json::object();
+  AnswerJson json = AnswerJson::object();
   for (const QuestionAnswers& one : questions) append_member(json, one.id, one.null_odds);
   base::replace_file(files, path, base::json_text(json, kIndent) + "\n");
 }
