@@ -294,7 +294,8 @@ class ValueReader : public nlohmann::json_sax<nlohmann::json> {
   std::string first_unknown_;
 };
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30U;  // a file of predictions or scores
+constexpr std::uint64_t kMostScoredBytes = std::uint64_t{1}
+                                           << 30U;  // a file of predictions or scores
 
 struct QuestionScore {
   bool missing = true;
@@ -412,7 +413,7 @@ double answer_f1(std::string_view prediction, std::string_view gold, AnswerRules
 
 Predictions read_predictions(base::FileSystem& files, const base::Path& path,
                              const QuestionSet& questions) {
-  const std::string text = files.read(path, kMostBytes);
+  const std::string text = files.read(path, kMostScoredBytes);
   ValueReader reader(ValueReader::Kind::Text, path.string(), text, questions);
   reader.read();
   return std::move(reader.predictions());
@@ -420,7 +421,7 @@ Predictions read_predictions(base::FileSystem& files, const base::Path& path,
 
 NullScores read_null_scores(base::FileSystem& files, const base::Path& path,
                             const QuestionSet& questions) {
-  const std::string text = files.read(path, kMostBytes);
+  const std::string text = files.read(path, kMostScoredBytes);
   ValueReader reader(ValueReader::Kind::Number, path.string(), text, questions);
   reader.read();
   return std::move(reader.null_scores());
