@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "orchestrator/plan/run_changes.h"
 #include "orchestrator/runs/run_records.h"
 #include "orchestrator/store/database.h"
+#include "orchestrator/store/series.h"
 #include "tests/checkpoint/samples.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 #include "tests/shared_data.h"
@@ -317,6 +319,68 @@ TEST_F(ChangeTest, MoreStepsOfARunThatIsUnderWayComeWithAnotherAttempt) {
   ticks(6);
   EXPECT_EQ(state(id), runs::RunState::Succeeded);
   EXPECT_EQ(run(id).summary.steps, 200);
+}
+
+// It is in the store, and the loop has not been told of it when the attempt ends.
+TEST_F(ChangeTest, MoreStepsThatComeJustBeforeTheEndAreTrained) {
+  const std::string id = submit();
+  ticks();
+  runs::Run changed = run(id);
+  changed.config = plan::with_changes(changed.config, R"({"steps": 200})").text;
+  changed.changed_utc = clock_.utc_seconds();
+  store::take_changes(&changed);
+  store_->change_run(changed, {"steps from 100 to 200", false, true, {}});
+  train(id, 0, 100, 0.3);
+  EXPECT_FALSE(runs::is_over(state(id)));
+  ticks(4);
+  train(id, 100, 200, 0.3);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(on_disk(id).steps, 200);
+}
+
+TEST_F(ChangeTest, StepsThatComeJustAfterTheEndAreRefused) {
+  const std::string id = finished();
+  runs::Run changed = run(id);
+  changed.changed_utc = clock_.utc_seconds();
+  changed.summary.steps = 200;
+  expect_refused(base::Code::Conflict, "has ended meanwhile; `regatta extend --steps N`", [&] {
+    store_->change_run(changed, {"steps", false, true, {}});
+  });
+  EXPECT_EQ(run(id).summary.steps, 100);
+}
+
+// Whoever writes the end has read the run before it was changed.
+TEST_F(ChangeTest, AnEndIsNotStoredOverAChange) {
+  const std::string id = submit();
+  ticks();
+  const runs::Run before = run(id);
+  runs::Run changed = before;
+  changed.changed_utc = clock_.utc_seconds();
+  changed.summary.steps = 200;
+  store_->change_run(changed, {"steps", false, true, {}});
+  runs::Run ended = before;
+  ended.state = runs::RunState::Succeeded;
+  runs::Launch launch = store_->launches(before.number).back();
+  launch.over = true;
+  expect_refused(base::Code::Retry, "changed just as it ended",
+                 [&] { store_->end_launch(ended, launch); });
+  EXPECT_EQ(state(id), before.state);
+  EXPECT_FALSE(store_->launches(before.number).back().over);
+}
+
+// The store is asked for what is new, and cannot answer once.
+TEST_F(ChangeTest, NewsThatCouldNotBeReadAreNotLost) {
+  const std::string id = submit();
+  ticks();
+  controller_->cancel(id);
+  const base::Path file = folder_.path() / "state" / "store.sqlite";
+  store::Database(file, store::Database::Access::ReadWrite)
+      .execute("ALTER TABLE runs RENAME TO hidden");
+  EXPECT_THROW(controller_->tick(), base::Error);
+  store::Database(file, store::Database::Access::ReadWrite)
+      .execute("ALTER TABLE hidden RENAME TO runs");
+  ticks();
+  EXPECT_EQ(scheduler_.stopped, std::vector<std::string>{"h1"});
 }
 
 TEST_F(ChangeTest, ATargetThatWasRaisedMeanwhileIsNotMet) {

@@ -237,6 +237,26 @@ TEST_F(ResumeTest, AsksSlurmForSomethingElse) {
   EXPECT_EQ(slurm(run(id).config).memory_per_node_mib, 64 * 1024);
 }
 
+// Where run.json cannot be written, nothing is started by the old one.
+TEST_F(ResumeTest, WhatItAsksForIsWrittenBeforeAnythingStarts) {
+  const std::string id = ended(24);
+  const std::size_t launches = scheduler_.launches.size();
+  const base::Path file = base::Path(run(id).directory) / "run.json";
+  const base::Path aside = folder_.path() / "run.json";
+  std::filesystem::rename(file, aside);
+  std::filesystem::create_directory(file);
+  EXPECT_TRUE(controller_->resume(id, R"({"slurm": {"qos": "long"}})"));
+  ticks(6);
+  EXPECT_EQ(scheduler_.launches.size(), launches);
+  EXPECT_THAT(run(id).config, HasSubstr("\"long\""));
+  std::filesystem::remove(file);
+  std::filesystem::rename(aside, file);
+  clock_.now += 100;
+  ticks(6);
+  EXPECT_THAT(tests::file_text(file), HasSubstr("\"long\""));
+  EXPECT_EQ(scheduler_.launches.size(), launches + 1);
+}
+
 TEST_F(ResumeTest, MergesMappingsAndTakesKeysAway) {
   const std::string id = ended(24);
   const auto slurm = [&] {

@@ -372,6 +372,56 @@ TEST_F(ControllerTest, WhatIsAwayIsNotGone) {
   EXPECT_EQ(state(id), runs::RunState::Succeeded);
 }
 
+// Nor one whose job waits, or of whose job Slurm says nothing.
+TEST_F(ControllerTest, AJobWhoseDirectoryIsAwayIsLeftAlone) {
+  for (const runs::ProcessState process :
+       {runs::ProcessState::Waiting, runs::ProcessState::Unknown}) {
+    const std::string id = submit();
+    ticks();
+    const std::string handle = "h" + std::to_string(scheduler_.launches.size());
+    scheduler_.reports[handle].state = process;
+    const base::Path directory = run(id).directory;
+    std::filesystem::rename(directory, folder_.path() / "aside");
+    std::filesystem::create_symlink(folder_.path() / "not-mounted", directory);
+    for (int i = 0; i < 3; ++i) {
+      ticks();
+      clock_.now += 100;
+    }
+    EXPECT_FALSE(runs::is_over(state(id)));
+    EXPECT_FALSE(store_->launches(run(id).number).back().over);
+    EXPECT_TRUE(scheduler_.killed.empty());
+    std::filesystem::remove(directory);
+    std::filesystem::rename(folder_.path() / "aside", directory);
+    scheduler_.end(handle, 0);
+    ticks();
+    EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  }
+}
+
+// A run that was resumed and cancelled before its job began ended when it was cancelled.
+TEST_F(ControllerTest, ARunEndsNotBeforeItsLastLaunchBegan) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(0.1);
+  journal.step(1, 1);
+  journal.end(2, 24);
+  scheduler_.end("h1", 24);
+  ticks();
+  ASSERT_TRUE(runs::is_over(state(id)));
+  clock_.now += 4 * 86'400;
+  const double resumed = clock_.utc_seconds();
+  ASSERT_TRUE(controller_->resume(id));
+  ticks();
+  scheduler_.reports["h2"].state = runs::ProcessState::Waiting;
+  controller_->cancel(id);
+  ticks();
+  scheduler_.reports["h2"].state = runs::ProcessState::Gone;
+  ticks();
+  ASSERT_EQ(state(id), runs::RunState::Cancelled);
+  EXPECT_GE(run(id).ended_utc.value_or(0), resumed);
+}
+
 TEST_F(ControllerTest, OneThatWaitsAndLosesItsDirectoryKeepsNobodyWaiting) {
   const std::string first = submit();
   const std::string second = submit();
@@ -436,6 +486,9 @@ TEST_F(ControllerTest, AJournalThatCannotBeReadAtTheEndIsReadLater) {
   std::filesystem::create_directory(journal.path());  // cannot be read
   scheduler_.end("h1", 0);
   ticks(10);
+  EXPECT_FALSE(runs::is_over(state(id))) << "how it ended may be read yet";
+  clock_.now += 61;
+  ticks(10);
   EXPECT_EQ(state(id), runs::RunState::Succeeded);
   std::filesystem::remove(journal.path());
   std::filesystem::rename(aside, journal.path());
@@ -443,6 +496,28 @@ TEST_F(ControllerTest, AJournalThatCannotBeReadAtTheEndIsReadLater) {
   ticks();
   EXPECT_EQ(run(id).summary.step, 1);
   EXPECT_TRUE(store_->unfinished_runs().empty());
+}
+
+// Its process, adopted after a restart, has no exit code: the journal alone says that it is done.
+TEST_F(ControllerTest, AnEndWaitsForAJournalThatCannotBeRead) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(0.1);
+  journal.end(1, 0);
+  const base::Path aside = journal.path().string() + ".aside";
+  std::filesystem::rename(journal.path(), aside);
+  std::filesystem::create_directory(journal.path());
+  scheduler_.reports.clear();
+  ticks(10);
+  EXPECT_FALSE(runs::is_over(state(id)));
+  std::filesystem::remove(journal.path());
+  std::filesystem::rename(aside, journal.path());
+  clock_.now += 10;
+  ticks(4);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(run(id).failures, 0);
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 
 TEST_F(ControllerTest, TheEndOfALaunchIsStoredWithWhatFollowsFromIt) {
