@@ -210,8 +210,15 @@ bool EventLog::was(const runs::Attempt& attempt, const char* condition) {
   return ask.step() && ask.integer(0) != 0;
 }
 
+// The first records of a journal come before its start record, which alone says where the attempt
+// is and at which step it begins. Where that is damaged, the first step or the end has to do.
 bool EventLog::note_start(const runs::Run& run, const runs::Attempt& attempt) {
-  if (!attempt.started || was(attempt, "started")) return false;
+  const bool told = attempt.process != 0 || !attempt.hosts.empty();
+  if (!told && !attempt.first_step_begin && !attempt.exit_code) return false;
+  if (was(attempt,
+          "process <> 0 OR hosts <> '' OR first_step_begin IS NOT NULL OR exit_code IS NOT NULL")) {
+    return false;
+  }
   std::string words =
       base::join(attempt.hosts.empty() ? std::vector{attempt.host} : attempt.hosts, ", ");
   if (attempt.ranks > 1) words = std::to_string(attempt.ranks) + " ranks on " + words;
