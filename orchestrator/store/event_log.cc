@@ -179,6 +179,19 @@ void EventLog::note_run(const runs::Run& run) {
   note(run, std::move(event));
 }
 
+void EventLog::note_changed(const runs::Run& run, const std::string& words, const std::string& by) {
+  if (!words.empty()) note_wish(run.number, "run.changed", by, words);
+  const std::optional<double> reached = run.summary.time_to_accuracy_seconds;
+  if (!reached) return;
+  Statement ask =
+      database_.prepare("SELECT 1 FROM runs WHERE number = ?1 AND time_to_accuracy IS NULL");
+  ask.bind(runs::row_of(run.number));
+  if (!ask.step()) return;
+  ask.run();
+  note_wish(run.number, "run.target_reached", by,
+            base::human_seconds(*reached) + " after the first step");
+}
+
 void EventLog::note_launch(runs::RunNumber run, const runs::Launch& launch) {
   Statement ask =
       database_.prepare("SELECT handle, over FROM launches WHERE run = ?1 AND number = ?2");
