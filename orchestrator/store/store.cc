@@ -378,6 +378,7 @@ void Store::change_run(const runs::Run& run, const RunChange& change, const std:
     if (ask.step()) throw base::Error(base::Code::Conflict, "run " + run.id + why);
   }
   const runs::RunSummary& summary = run.summary;
+  events_->note_changed(run, change.words, by);
   // Not drained: the controller reads it once more, and writes its file.
   writer_
       ->prepare(
@@ -387,7 +388,6 @@ void Store::change_run(const runs::Run& run, const RunChange& change, const std:
             summary.target_times_baseline, summary.time_to_accuracy_seconds)
       .run();
   write_key(change.key, run.number);
-  if (!change.words.empty()) events_->note_wish(run.number, "run.changed", by, change.words);
   if (change.resumes) {
     writer_->prepare("UPDATE runs SET wanted = ?2, archived = 0 WHERE number = ?1")
         .bind(runs::row_of(run.number), static_cast<int>(runs::Wanted::Resume))

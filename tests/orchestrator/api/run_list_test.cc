@@ -251,13 +251,48 @@ TEST_F(RunListTest, RefusesWhatIsNone) {
            {{{"before", "x"}}, "before", "the `next` of an answer to the same query"},
            {{{"before", cursor + "x"}}, "before", "before is"},
            {{{"before", cursor}, {"sort", "name"}}, "before", "the same query"},
-           {{{"before", cursor}, {"order", "ascending"}}, "before", "the same query"}}) {
+           {{{"before", cursor}, {"order", "ascending"}}, "before", "the same query"},
+           {{{"before", cursor}, {"text", "bert"}}, "before", "the same query"}}) {
     const Response answer = ask(bad.query);
     EXPECT_EQ(answer.status, 400) << Json(bad.query).dump();
     EXPECT_EQ(answer.content_type, "application/problem+json");
     const Json problem = Json::parse(answer.body);
     EXPECT_EQ(problem["parameter"], bad.parameter);
     EXPECT_THAT(problem["detail"].get<std::string>(), HasSubstr(bad.message));
+  }
+}
+
+TEST_F(RunListTest, ACursorIsOfItsFilters) {
+  const Query filtered{{"state", "queued,failed"}, {"tag", "all,half"}};
+  const auto next = [&](Query query) {
+    query["limit"] = "1";
+    return Json::parse(ask(query).body)["next"].get<std::string>();
+  };
+  const auto status = [&](Query query, const std::string& cursor) {
+    query["before"] = cursor;
+    return ask(query).status;
+  };
+  const std::string cursor = next(filtered);
+  EXPECT_EQ(status(filtered, cursor), 200);
+  Query same = filtered;
+  same["state"] = "failed,queued";
+  same["tag"] = "half,all";
+  for (const char* const name : {"full", "total"}) same[name] = "true";
+  EXPECT_EQ(status(same, cursor), 200) << "the same runs in the same order";
+  EXPECT_EQ(status({}, cursor), 400);
+  EXPECT_EQ(status(filtered, next({})), 400);
+  for (const auto& [name, value] : Query{{"state", "failed"},
+                                         {"tag", "all"},
+                                         {"archived", "all"},
+                                         {"name", "b"},
+                                         {"text", "b"},
+                                         {"owner", "token"},
+                                         {"node", "n4"},
+                                         {"since", "2020-01-01"},
+                                         {"until", "2100-01-01"}}) {
+    Query other = filtered;
+    other[name] = value;
+    EXPECT_EQ(status(other, cursor), 400) << name;
   }
 }
 

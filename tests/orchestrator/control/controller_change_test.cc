@@ -147,6 +147,28 @@ TEST_F(ChangeTest, AnotherTargetIsJudgedOverAllEvaluations) {
   EXPECT_EQ(run(id).summary.time_to_accuracy_seconds, first);
 }
 
+TEST_F(ChangeTest, ATargetThatAnEarlierEvaluationMetIsTold) {
+  const std::string id = finished(0.3);
+  const auto told = [&] {
+    store::EventFilter filter;
+    filter.kinds = {"run.changed", "run.target_reached"};
+    std::vector<std::string> kinds;
+    for (const store::Event& each : store_->events_after(filter, 0, 9).events) {
+      kinds.push_back(each.kind);
+    }
+    return kinds;
+  };
+  ASSERT_TRUE(controller_->change(id, R"({"target": 0.6})"));
+  ticks(6);
+  EXPECT_THAT(told(), testing::ElementsAre("run.changed"));
+  ASSERT_TRUE(controller_->change(id, R"({"target": 0.25})"));
+  ticks(6);
+  EXPECT_THAT(told(), testing::ElementsAre("run.changed", "run.changed", "run.target_reached"));
+  ASSERT_TRUE(controller_->change(id, R"({"target": 0.2})"));
+  ticks(6);
+  EXPECT_EQ(told().size(), 4U) << "it was met before";
+}
+
 TEST_F(ChangeTest, AnExtensionThatTrainsNothingIsRefused) {
   const std::string id = finished();
   expect_not_extended(id, "{}", "give steps, a target, or both", base::Code::User);

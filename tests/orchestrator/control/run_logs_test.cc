@@ -162,5 +162,29 @@ TEST(LogSearch, PartsThatTheClockEndsAreOneSearch) {
   }
 }
 
+TEST(LogSearch, FindsALineAsItIsShown) {
+  const std::string log =
+      "bad \xff\xfe\xfd bytes\r\ncut \xe2\x82\nends in crlf\r\n\r\nlone\rcr\nends in crlf\r";
+  const ReadLog read = [&](std::uint64_t offset, std::uint64_t limit) {
+    return offset < log.size() ? log.substr(offset, limit) : "";
+  };
+  tests::SimulatedClock clock;
+  const auto found = [&](const char* pattern) {
+    std::vector<std::int64_t> numbers;
+    const LogPattern wanted(pattern, LetterCase::Same);
+    for (const SearchedLine& line : search_log(wanted, read, {}, {}, clock).lines) {
+      EXPECT_EQ(line.offset, line.number == 1 ? 0 : log.find(line.text)) << pattern;
+      numbers.push_back(line.number);
+    }
+    return numbers;
+  };
+  EXPECT_THAT(found("bad .* bytes$"), ElementsAre(1));
+  EXPECT_THAT(found("^bad .{3} bytes"), ElementsAre(1));
+  EXPECT_THAT(found("\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"), ElementsAre(1));
+  EXPECT_THAT(found("cut \xef\xbf\xbd$"), ElementsAre(2)) << "one character, as JSON has it";
+  EXPECT_THAT(found("crlf$"), ElementsAre(3)) << "the last line is not whole yet";
+  EXPECT_THAT(found("lone.cr"), ElementsAre(5));
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator::control
