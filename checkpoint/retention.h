@@ -56,9 +56,10 @@ struct RetentionRound {
   std::string execution;   // of the newest attempt
   double utc_seconds = 0;  // now
   // Plan: removes nothing. Apply: trusts the manifests. Check: first reads the newest checkpoint
-  // that claims to be valid, every byte, and the next one if that is damaged.
-  enum class Mode { Plan, Apply, Check } mode = Mode::Apply;
-  std::set<std::string> damaged{};  // known to be, whatever their manifests say
+  // that claims to be valid, every byte, and the next one if that is damaged; what it finds is
+  // noted (found_damage.h). Preview: reads and notes as Check, and removes nothing.
+  enum class Mode { Plan, Apply, Check, Preview } mode = Mode::Apply;
+  std::set<std::string> damaged{};  // known to be beside those noted, whatever their manifests say
 };
 
 struct RetentionOutcome {

@@ -111,7 +111,8 @@ TEST_F(CkptTest, LargeOnesAreForTheCommand) {
     EXPECT_EQ(response.status, 413);
     EXPECT_THAT(response.body, HasSubstr("regatta ckpt " + command + " --directory"));
   }
-  EXPECT_EQ(small.collect(run, Gc::DryRun).status, 200) << "a plan reads manifests only";
+  EXPECT_EQ(small.collect(run, Gc::DryRun).status, 200)
+      << "what it may not read is told by manifests";
 }
 
 TEST_F(CkptTest, PinsUnpinsAndCollects) {
@@ -328,6 +329,24 @@ TEST_F(CkptTest, WhatVerifyFoundIsShownUntilItIsMended) {
   EXPECT_EQ(row(got(""), newest)["condition"], "valid");
   EXPECT_EQ(got("/latest")["name"], newest);
   EXPECT_EQ(base::posix_file_system().list(checkpoints() / "damaged").size(), 0U);
+}
+
+TEST_F(CkptTest, ADryRunSaysWhatGcDoesAndBothAreRemembered) {
+  const std::string old = write(1, 0.1), good = write(2, 0.9), other = write(3, 0.1);
+  const std::string damaged = write(4, 0.1), newest = write(5, 0.1);
+  for (const std::string& name : {damaged, newest}) flip_a_byte(name);
+  const Json plan = posted("/gc?dry_run=true");
+  EXPECT_EQ(plan["removed"].size(), 1U) << plan;
+  EXPECT_EQ(plan["removed"][0]["name"], old);
+  for (const std::string& name : {damaged, newest}) {
+    EXPECT_EQ(row(got(""), name)["condition"], "damaged") << name;
+  }
+  EXPECT_EQ(got("/latest")["name"], other);
+  EXPECT_EQ(row(got(""), old)["goes"], true);
+  const Json done = posted("/gc");
+  EXPECT_EQ(done["removed"], plan["removed"]);
+  EXPECT_EQ(done["kept"], plan["kept"]);
+  EXPECT_EQ(row(got(""), good)["condition"], "valid");
 }
 
 TEST_F(CkptTest, VerifyOfWhatIsGoneIsAnError) {
