@@ -120,7 +120,8 @@ void decide_broken(const Candidate& candidate, const Candidate* good, const std:
     decision->reasons = {what + ", but there is no good one"};
   } else if (newer(candidate, *good)) {
     decision->reasons = {what + ", but no older than the newest good one"};
-  } else if (!execution.empty() && candidate.execution.rfind(execution, 0) == 0) {
+  } else if (candidate.status == Status::Unfinished && !execution.empty() &&
+             candidate.execution.rfind(execution, 0) == 0) {  // a damaged one has its manifest
     decision->reasons = {what + ", but of the newest attempt, which may be writing it"};
   } else {
     decision->goes = true;
