@@ -333,12 +333,17 @@ Json diff_checkpoints(base::FileSystem& files, const base::Path& a, const base::
   const auto mark_b = checkpoint::hold_mark(files, base::system_clock(), b, kReader);
   Json tensors = Json::array();
   Json misfits = Json::array();
+  Json damaged = Json::array();
   std::vector<std::pair<const char*, const char*>> kinds{
       {checkpoint::kModel, checkpoint::kModelFile}};
   if (optimizer == WithOptimizer::Yes) {
     kinds.emplace_back(checkpoint::kOptimizer, checkpoint::kOptimizerFile);
   }
   for (const auto& [kind, file] : kinds) {  // in however many files it really lies
+    for (const base::Path& path : {a, b}) {
+      const auto damage = checkpoint::damage_of_kind(files, path, kind);
+      if (damage) damaged.push_back({{"path", path.string()}, {"reason", *damage}});
+    }
     const auto diff = checkpoint::compare_checkpoints(files, a, b, kind);
     for (const checkpoint::TensorMisfit& one : diff.misfits) {
       misfits.push_back({{"file", file}, {"name", one.name}, {"what", one.what}});
@@ -360,7 +365,11 @@ Json diff_checkpoints(base::FileSystem& files, const base::Path& a, const base::
                          {"same_bits", one.same_bits}});
     }
   }
-  return {{"a", a.string()}, {"b", b.string()}, {"misfits", misfits}, {"tensors", tensors}};
+  return {{"a", a.string()},
+          {"b", b.string()},
+          {"damaged", damaged},
+          {"misfits", misfits},
+          {"tensors", tensors}};
 }
 
 }  // namespace regatta::orchestrator::checkpoints

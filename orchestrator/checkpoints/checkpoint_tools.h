@@ -81,6 +81,7 @@ class CheckpointTools {
 };
 
 // Of the model's tensors of two checkpoint directories, of any runs; with Yes the optimizer's too.
+// "damaged": of which {"path", "reason"} a file with them is not what its manifest says.
 enum class WithOptimizer { No, Yes };
 [[nodiscard]] nlohmann::ordered_json diff_checkpoints(base::FileSystem& files, const base::Path& a,
                                                       const base::Path& b, WithOptimizer optimizer);

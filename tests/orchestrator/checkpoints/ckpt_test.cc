@@ -392,6 +392,21 @@ TEST_F(CkptTest, DiffComparesCheckpointsOfAnyRuns) {
   EXPECT_EQ(ckpt({"diff", id_, "1", "2", "3"}).exit.code, 2);
 }
 
+TEST_F(CkptTest, DiffSaysWhatIsDamaged) {
+  const std::string damaged = write(1);
+  write(2);
+  flip_a_byte(damaged);
+  const base::Output text = ckpt({"diff", id_, "1", "2"});
+  EXPECT_EQ(text.exit.code, 1) << "as verify has it";
+  EXPECT_THAT(text.errors, HasSubstr(damaged + " is DAMAGED: model.safetensors"));
+  EXPECT_THAT(text.text, HasSubstr("layer.weight")) << "what there is is compared all the same";
+  const base::Output json = ckpt({"diff", id_, "1", "2", "-o", "json"});
+  EXPECT_EQ(json.exit.code, 1);
+  const Json answer = Json::parse(json.text, nullptr, false);
+  ASSERT_EQ(answer["damaged"].size(), 1U);
+  EXPECT_THAT(answer["damaged"][0]["path"].get<std::string>(), HasSubstr(damaged));
+}
+
 // The moments of the sample in `shards` shards, each tensor in as many ranges as it has elements
 // for.
 std::string write_sharded(const base::Path& checkpoints, std::int64_t step, int shards) {
