@@ -208,7 +208,10 @@ Response CheckpointApi::collect(const runs::Run& run, checkpoints::CheckpointToo
   return in_files(run, kWholeSeconds,
                   [mode, limit = most_verified_bytes_, reading = reading_](CheckpointTools tools) {
                     using Gc = checkpoints::CheckpointTools::Gc;
-                    if (mode == Gc::DryRun) return json_response(200, tools.gc(mode));
+                    // What may not be read here is told by the manifests.
+                    if (mode == Gc::DryRun && tools.newest_bytes() > limit) {
+                      return json_response(200, tools.gc(Gc::DryRunUnread));
+                    }
                     return read_whole(
                         *reading, tools, limit, "gc", [&] { return tools.newest_bytes(); },
                         [&] { return tools.gc(mode); });

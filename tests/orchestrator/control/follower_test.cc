@@ -292,6 +292,24 @@ TEST_F(FollowerTest, ForgetsARemovedCheckpoint) {
   EXPECT_EQ(run_.summary.checkpoint_step, -1);
 }
 
+TEST_F(FollowerTest, ASkippedCheckpointIsNotTheNewest) {
+  JournalAuthor first(directory_, 1000);
+  first.start(1);
+  first.checkpoint(2, 10);
+  first.checkpoint(3, 20);
+  JournalAuthor second(directory_, 2000);
+  second.checkpoint(1, 20, "skipped");
+  follow();
+  EXPECT_EQ(run_.summary.checkpoint, "") << "nobody knows yet what it goes on from";
+  EXPECT_EQ(run_.summary.checkpoint_step, -1);
+  trainer::contract::StartRecord start;
+  start.checkpoint = "step-10";
+  second.start(2, 10, 1234, start);
+  follow();
+  EXPECT_EQ(run_.summary.checkpoint, "step-10");
+  EXPECT_EQ(run_.summary.checkpoint_step, 10);
+}
+
 TEST_F(FollowerTest, TheNewestCheckpointIsTheLastThatWasWritten) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);
