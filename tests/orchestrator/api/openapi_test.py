@@ -522,7 +522,11 @@ def a_run_is_extended_changed_and_forked(api, data):
     assert api.wait(run, OVER)["step"] == 10
     answers = [api("POST", "/runs/{id}/change", {"checkpoint": {"keep_last": 3}}, id=run)[0] for _ in range(2)]
     assert answers == [202, 200], answers
-    forks = [api("POST", "/runs/{id}/fork", {"name": "forked", "changes": {"steps": 15}}, headers=key, id=run) for _ in range(2)]
+    fork = {"name": "forked", "changes": {"steps": 15}}
+    assert api("POST", "/runs/{id}/fork", fork, headers=key, id=run)[0] == 409, "a key is of one operation"
+    key = {"Idempotency-Key": "forked"}
+    forks = [api("POST", "/runs/{id}/fork", fork, headers=key, id=run) for _ in range(2)]
+    assert api("POST", "/runs/{id}/cancel", headers=key, id=run)[0] == 409, "a key is of one operation"
     assert [status for status, _ in forks] == [201, 200] and forks[0][1]["id"] == forks[1][1]["id"] != run, forks
     shown = api.wait(forks[0][1]["id"], OVER)
     assert shown["step"] == 15 and shown["forked_from"] == run and shown["forked_checkpoint"].startswith("step-"), shown
