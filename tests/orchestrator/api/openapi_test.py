@@ -285,6 +285,15 @@ def files_are_sent_as_they_are(api, run):
         assert sorted(member.name.split("/")[1] for member in members) == names
         for member in members:
             assert archive.extractfile(member).read() == (folder / member.name.split("/")[1]).read_bytes()
+    broken, elsewhere = folder / names[0], folder.parent / "elsewhere"  # by whoever may write there
+    whole = broken.read_bytes()
+    for breaks in (lambda: broken.write_bytes(whole[:-1]), lambda: (broken.rename(elsewhere), broken.symlink_to(elsewhere))):
+        breaks()
+        assert api.bytes(one + "/files/{file}", **at, file=names[0])[0] == 409, "before a head promises more"
+        assert api.bytes(one + "/archive", **at)[0] == 409
+    broken.unlink()
+    elsewhere.rename(broken)
+    broken.write_bytes(whole)
     assert api.bytes(one + "/archive", {"Range": "bytes=700-2000", "If-Range": headers["ETag"]}, **at)[2] == packed[700:2001]
     export = api("GET", one + "/export", **at)[1]
     for file in export["files"]:
