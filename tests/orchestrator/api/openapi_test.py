@@ -285,12 +285,13 @@ def files_are_sent_as_they_are(api, run):
         assert sorted(member.name.split("/")[1] for member in members) == names
         for member in members:
             assert archive.extractfile(member).read() == (folder / member.name.split("/")[1]).read_bytes()
-    broken, elsewhere = folder / names[0], folder.parent / "elsewhere"  # by whoever may write there
+    file, of = next(name for name in names if name != "manifest.json"), {"id": run, "name": folder.name}
+    broken, elsewhere = folder / file, folder.parent.parent / "elsewhere"
     whole = broken.read_bytes()
     for breaks in (lambda: broken.write_bytes(whole[:-1]), lambda: (broken.rename(elsewhere), broken.symlink_to(elsewhere))):
         breaks()
-        assert api.bytes(one + "/files/{file}", **at, file=names[0])[0] == 409, "before a head promises more"
-        assert api.bytes(one + "/archive", **at)[0] == 409
+        assert api.bytes(one + "/files/{file}", **of, file=file)[0] == 409, "before a head promises more"
+        assert api.bytes(one + "/archive", **of)[0] == 409
     broken.unlink()
     elsewhere.rename(broken)
     broken.write_bytes(whole)
