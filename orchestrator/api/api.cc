@@ -333,17 +333,9 @@ Response Api::list(const Call& call) {
 
 Response Api::submit(const Call& call) {
   const Request& request = call.request;
-  std::vector<std::string> after;
-  if (const auto ids = call.text("after")) {
-    after = base::split(*ids, ',');
-    if (std::find(after.begin(), after.end(), "") != after.end()) {
-      return parameter_problem(
-          "after", "after has an empty id; use ids or names of runs with commas between them");
-    }
-  }
+  const std::vector<std::string> after = call.words("after");
   runs::LabelChange label;
-  label.tags = base::split(call.text("tags").value_or(""), ',');
-  std::erase(*label.tags, "");
+  label.tags = call.words("tags");
   refuse_bad_tags(label);
   if (call.flag("dry_run")) {
     return json_response(

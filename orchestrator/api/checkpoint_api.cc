@@ -155,6 +155,13 @@ std::string version_of(const Exported& found) {
   return base::digest_of(text);
 }
 
+// In a thread that may wait for the file system.
+Response send_whole(const Request& request, base::FileSystem& files, files::SharedFiles* shared,
+                    Download download) {
+  check_sizes(files, download);
+  return send(request, files, shared, std::move(download));
+}
+
 Download archive_of(const base::Path& run_directory, std::vector<ArchivedFile> files,
                     const std::string& name, double modified_utc, const std::string& version) {
   for (ArchivedFile& file : files) file.name.insert(0, name + "/");
@@ -255,7 +262,7 @@ Response CheckpointApi::send_file(const Request& request, const runs::Run& run,
                             stored.directory.filename().string() + "-" + file};
           download.digest = each.digest;
           download.held = let_go_elsewhere(tools.hold(stored.directory));
-          return send(request, *files, shared, std::move(download));
+          return send_whole(request, *files, shared, std::move(download));
         }
         throw_no_file(file, stored.directory.filename().string(), names);
       });
@@ -276,7 +283,7 @@ Response CheckpointApi::send_archive(const Request& request, const runs::Run& ru
                                                    stored.directory.filename().string(),
                                                    stored.written_utc, base::digest_of(digests));
                     download.held = let_go_elsewhere(tools.hold(stored.directory));
-                    return send(request, *files, shared, std::move(download));
+                    return send_whole(request, *files, shared, std::move(download));
                   });
 }
 
@@ -297,7 +304,7 @@ Response CheckpointApi::send_export_file(const Request& request, const runs::Run
                       } else {
                         download.version = version_of(found);
                       }
-                      return send(request, *files, shared, std::move(download));
+                      return send_whole(request, *files, shared, std::move(download));
                     }
                     throw_no_file(file, "the export", names);
                   });
@@ -309,10 +316,10 @@ Response CheckpointApi::send_export_archive(const Request& request, const runs::
                   [name, request, created = run.created_utc, exports = exports_, files = &files_,
                    shared = shared_](const CheckpointTools& tools) {
                     const Exported found = exported(tools, *exports, name);
-                    return send(request, *files, shared,
-                                archive_of(tools.run_directory(), found.files,
-                                           found.directory.filename().string() + "-export", created,
-                                           version_of(found)));
+                    return send_whole(request, *files, shared,
+                                      archive_of(tools.run_directory(), found.files,
+                                                 found.directory.filename().string() + "-export",
+                                                 created, version_of(found)));
                   });
 }
 

@@ -199,6 +199,21 @@ Response send(const Request& request, base::FileSystem& files, files::SharedFile
   return response;
 }
 
+void check_sizes(base::FileSystem& files, const Download& download) {
+  for (const Segment& segment : download.segments) {
+    if (segment.file.empty()) continue;
+    const std::string path = base::printable(segment.file.string());
+    if (!files.exists(segment.file)) {
+      throw base::Error(base::Code::Conflict, path + " is missing; verify the checkpoint");
+    }
+    const std::uint64_t size = files.size(segment.file);
+    if (size >= segment.size) continue;
+    throw base::Error(base::Code::Conflict,
+                      path + " has " + std::to_string(size) + " bytes and should have " +
+                          std::to_string(segment.size) + "; verify the checkpoint");
+  }
+}
+
 std::vector<Segment> tar_archive(const std::vector<ArchivedFile>& files, double modified_utc) {
   std::vector<Segment> segments;
   for (const ArchivedFile& file : files) {

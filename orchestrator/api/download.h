@@ -37,6 +37,10 @@ struct Download {
 [[nodiscard]] Response send(const Request& request, base::FileSystem& files,
                             files::SharedFiles* shared, Download download);
 
+// Code::Conflict where a file of it is shorter than it is to be, or no file: what send() would find
+// out when the head is gone. Waits for the file system.
+void check_sizes(base::FileSystem& files, const Download& download);
+
 struct ArchivedFile {
   std::string name;  // in the archive
   base::Path path;

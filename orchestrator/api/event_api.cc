@@ -22,8 +22,7 @@ constexpr const char* kLastEventId = "last-event-id";
 // "run" is all kinds that begin with "run.".
 std::variant<store::EventFilter, Response> filter_of(store::StoreReads& store, const Call& call) {
   store::EventFilter filter;
-  for (const std::string& asked : base::split(call.text("kind").value_or(""), ',')) {
-    if (asked.empty()) continue;
+  for (const std::string& asked : call.words("kind")) {
     const std::vector<std::string> kinds = store::kinds_named(asked);
     filter.kinds.insert(filter.kinds.end(), kinds.begin(), kinds.end());
     if (kinds.empty()) {
@@ -34,7 +33,7 @@ std::variant<store::EventFilter, Response> filter_of(store::StoreReads& store, c
   }
   std::sort(filter.kinds.begin(), filter.kinds.end());
   filter.kinds.erase(std::unique(filter.kinds.begin(), filter.kinds.end()), filter.kinds.end());
-  for (const char* const name : {"kind", "run", "node", "by"}) {
+  for (const char* const name : {"run", "node", "by"}) {
     if (call.text(name) == "") return empty_filter(name);
   }
   filter.node = call.text("node").value_or("");

@@ -43,6 +43,7 @@ Json schema_of(const Parameter& parameter) {
     case Parameter::Kind::Moment:
       schema = {{"type", "string"}, {"format", "date-time"}};
       break;
+    case Parameter::Kind::List:
     case Parameter::Kind::Text:
       schema = {{"type", "string"}};
       break;
@@ -90,6 +91,7 @@ Json example_of(const Parameter& parameter) {
       return choices.back();
     case Parameter::Kind::Moment:
       return "2026-11-27T10:30:00Z";
+    case Parameter::Kind::List:
     case Parameter::Kind::Text:
       break;
   }

@@ -64,6 +64,7 @@ std::optional<Response> read_request_line(std::string_view line, RequestHead* he
   }
   head->method = method;
   head->target = target;
+  head->needs_host = version == "HTTP/1.1";
   return std::nullopt;
 }
 
@@ -83,6 +84,9 @@ std::optional<Response> read_framing(RequestHead* head) {
       return error_response(400, "bad_request", "Content-Length is not a number");
     }
     head->content_length = std::stoull(field.value);
+  }
+  if (hosts == 0 && head->needs_host) {
+    return error_response(400, "bad_request", "there is no Host header; HTTP/1.1 needs one");
   }
   if (head->method == "POST" && !head->content_length) {
     return error_response(411, "length_required", "send the body with Content-Length");

@@ -43,8 +43,7 @@ store::RunFilter filter_of(const Call& call) {
                                              {"all", store::Archived::Also}});
   filter.name_prefix = call.text("name").value_or("");
   filter.text = call.text("text").value_or("");
-  filter.tags = base::split(call.text("tag").value_or(""), ',');
-  std::erase(filter.tags, "");
+  filter.tags = call.words("tag");
   filter.owner = call.text("owner").value_or("");
   filter.node = call.text("node").value_or("");
   filter.since_utc = call.moment("since");
@@ -150,7 +149,7 @@ Json slim_row(const Json& row) {
 }
 
 Response list_runs(store::StoreReads& store, const Call& call, double now_utc) {
-  for (const char* const name : {"tag", "owner", "node"}) {
+  for (const char* const name : {"owner", "node"}) {
     if (call.text(name) == "") return empty_filter(name);
   }
   store::RunFilter filter = filter_of(call);

@@ -73,7 +73,10 @@ Controller::Accepted Controller::submit(const std::string& body,
 std::optional<runs::Run> Controller::submitted_before(const std::string& key,
                                                       const std::string& digest) {
   const auto before = store_.submitted_with(key);
-  if (!before) return std::nullopt;
+  if (!before) {
+    if (const auto other = store_.changed_with(key)) refuse_key_of_change(other->id);
+    return std::nullopt;
+  }
   if (before->body_digest == digest) return find(before->id);
   throw base::Error(base::Code::Conflict, "the idempotency key was used for run " + before->id +
                                               " with another run file or other runs to wait "

@@ -43,13 +43,14 @@ std::optional<files::NameLocks::Held> Controller::hold_key(
 }
 
 bool Controller::was_done(const std::optional<store::RequestKey>& key) {
-  const auto before = key ? store_.changed_with(key->key) : std::nullopt;
-  if (!before) return false;
+  if (!key) return false;
+  const auto before = store_.changed_with(key->key);
+  if (!before) {
+    if (const auto made = store_.submitted_with(key->key)) refuse_key_of_submission(made->id);
+    return false;
+  }
   if (before->body_digest == key->digest) return true;
-  throw base::Error(base::Code::Conflict,
-                    "the idempotency key was used for another request about " +
-                        (before->id.empty() ? "a run that was removed" : "run " + before->id) +
-                        "; use a new key");
+  refuse_key_of_change(before->id);
 }
 
 // Nor the next time that the same request comes, whatever has become of the run by then.

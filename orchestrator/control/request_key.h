@@ -21,4 +21,18 @@ inline void check_key(const std::string& key) {
 // As a name to be locked; no run's id.
 [[nodiscard]] inline std::string lock_name(const std::string& key) { return "key " + key; }
 
+// Submissions keep their keys with their runs, other requests beside them: of both a key is one.
+[[noreturn]] inline void refuse_key_of_submission(const std::string& run) {
+  throw base::Error(
+      base::Code::Conflict,
+      "the idempotency key was used for the submission of run " + run + "; use a new key");
+}
+// run: empty where it was removed.
+[[noreturn]] inline void refuse_key_of_change(const std::string& run) {
+  throw base::Error(base::Code::Conflict,
+                    "the idempotency key was used for another request about " +
+                        (run.empty() ? "a run that was removed" : "run " + run) +
+                        "; use a new key");
+}
+
 }  // namespace regatta::orchestrator::control

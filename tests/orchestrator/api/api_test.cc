@@ -452,7 +452,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"foreign_host", "GET /api/v1/runs HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403, "Host"},
         Bad{"foreign_host_with_port", "GET / HTTP/1.1\r\nHost: evil.example:8420\r\n\r\n", 403,
             "Host"},
-        Bad{"no_host", "GET /api/v1/runs HTTP/1.1\r\n\r\n", 403, "Host"},
+        Bad{"no_host", "GET /api/v1/runs HTTP/1.1\r\n\r\n", 400, "Host"},
         Bad{"foreign_origin",
             request_text("POST", "/api/v1/runs", "Origin: http://evil.example\r\n",
                          tests::run_file()),

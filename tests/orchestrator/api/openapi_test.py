@@ -285,6 +285,16 @@ def files_are_sent_as_they_are(api, run):
         assert sorted(member.name.split("/")[1] for member in members) == names
         for member in members:
             assert archive.extractfile(member).read() == (folder / member.name.split("/")[1]).read_bytes()
+    file, of = next(name for name in names if name != "manifest.json"), {"id": run, "name": folder.name}
+    broken, elsewhere = folder / file, folder.parent.parent / "elsewhere"
+    whole = broken.read_bytes()
+    for breaks in (lambda: broken.write_bytes(whole[:-1]), lambda: (broken.rename(elsewhere), broken.symlink_to(elsewhere))):
+        breaks()
+        assert api.bytes(one + "/files/{file}", **of, file=file)[0] == 409, "before a head promises more"
+        assert api.bytes(one + "/archive", **of)[0] == 409
+    broken.unlink()
+    elsewhere.rename(broken)
+    broken.write_bytes(whole)
     assert api.bytes(one + "/archive", {"Range": "bytes=700-2000", "If-Range": headers["ETag"]}, **at)[2] == packed[700:2001]
     export = api("GET", one + "/export", **at)[1]
     for file in export["files"]:
@@ -522,7 +532,11 @@ def a_run_is_extended_changed_and_forked(api, data):
     assert api.wait(run, OVER)["step"] == 10
     answers = [api("POST", "/runs/{id}/change", {"checkpoint": {"keep_last": 3}}, id=run)[0] for _ in range(2)]
     assert answers == [202, 200], answers
-    forks = [api("POST", "/runs/{id}/fork", {"name": "forked", "changes": {"steps": 15}}, headers=key, id=run) for _ in range(2)]
+    fork = {"name": "forked", "changes": {"steps": 15}}
+    assert api("POST", "/runs/{id}/fork", fork, headers=key, id=run)[0] == 409, "a key is of one operation"
+    key = {"Idempotency-Key": "forked"}
+    forks = [api("POST", "/runs/{id}/fork", fork, headers=key, id=run) for _ in range(2)]
+    assert api("POST", "/runs/{id}/cancel", headers=key, id=run)[0] == 409, "a key is of one operation"
     assert [status for status, _ in forks] == [201, 200] and forks[0][1]["id"] == forks[1][1]["id"] != run, forks
     shown = api.wait(forks[0][1]["id"], OVER)
     assert shown["step"] == 15 and shown["forked_from"] == run and shown["forked_checkpoint"].startswith("step-"), shown

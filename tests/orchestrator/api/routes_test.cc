@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -150,6 +151,30 @@ TEST_F(RoutesTest, AQueryThatCannotBeReadIsRefused) {
   EXPECT_THAT(response.body, HasSubstr("\"parameter\":\"text\""));
   request.unreadable_query = "=1";
   EXPECT_THAT(api_.handle(request).body, HasSubstr("\"parameter\":\"=1\"")) << "it has no name";
+}
+
+TEST_F(RoutesTest, AListHasNoEmptyPart) {
+  for (const auto& [method, path, parameter] :
+       std::vector<std::array<std::string, 3>>{{"GET", "runs", "tag"},
+                                               {"GET", "events", "kind"},
+                                               {"GET", "events/stream", "kind"},
+                                               {"GET", "metrics", "runs"},
+                                               {"POST", "runs", "tags"},
+                                               {"POST", "runs", "after"}}) {
+    const std::string good = parameter == "kind" ? "run" : id_;
+    for (const std::string& value : {std::string(), std::string(","), good + ",", "," + good,
+                                     good + ",," + good, ",," + good + ",,"}) {
+      Request request;
+      request.method = method;
+      request.path = "/api/v1/" + path;
+      request.query[parameter] = value;
+      if (method == "POST") request.body = tests::run_file();
+      const Response response = api_.handle(request);
+      EXPECT_EQ(response.status, 400) << path << "?" << parameter << "=" << value;
+      EXPECT_THAT(response.body, HasSubstr("\"parameter\":\"" + parameter + "\""));
+    }
+  }
+  EXPECT_EQ(store_->ids().size(), 1U);
 }
 
 TEST_F(RoutesTest, APathThatCannotBeReadIsRefused) {

@@ -349,6 +349,23 @@ TEST_F(DownloadTest, AShorterFileBreaksOff) {
   EXPECT_THROW((void)response.stream->next(), base::Error);
 }
 
+TEST_F(DownloadTest, AFileThatIsShortFromTheStartIsAProblem) {
+  const auto refusal = [&](const base::Path& path) -> std::string {
+    try {
+      api::check_sizes(base::posix_file_system(),
+                       {folder_.path(), {{"head"}, {"", path, 1000}}, "a"});
+      return "";
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::Conflict);
+      return error.what();
+    }
+  };
+  EXPECT_EQ(refusal(write("whole", std::string(1000, 'x'))), "");
+  EXPECT_THAT(refusal(write("short", std::string(999, 'x'))),
+              HasSubstr("has 999 bytes and should have 1000"));
+  EXPECT_THAT(refusal(folder_.path() / "none"), HasSubstr("is missing"));
+}
+
 TEST_F(DownloadTest, AnEmptyFileIsAnAnswerWithoutBytes) {
   const api::Response response = send({folder_.path(), {{"", write("a", ""), 0}}, "a"});
   EXPECT_EQ(response.status, 200);
