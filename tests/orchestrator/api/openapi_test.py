@@ -343,6 +343,24 @@ def the_command_line_downloads(api, run, shown):
         assert damaged.returncode == 1 and "damaged" in damaged.stderr and not (target / largest).exists(), damaged
         assert download(target).returncode == 0
 
+        # Cut short under its own name, as another program leaves it.
+        whole = (source / largest).read_bytes()
+        (target / largest).write_bytes(whole[:-1000])
+        (target / "manifest.json").write_bytes((source / "manifest.json").read_bytes()[:10])
+        mended = download(target)
+        assert mended.returncode == 0 and mended.stderr.count(", from ") == 2, mended
+        assert (target / largest).read_bytes() == whole and not list(target.glob("*.part"))
+        assert (target / "manifest.json").read_bytes() == (source / "manifest.json").read_bytes()
+        others = next(each for each in files if each != largest)
+        (target / others).unlink()
+        (target / largest).write_bytes(b"x" + whole[1:-1000])
+        refused = download(target)
+        assert refused.returncode == 5 and "is another file" in refused.stderr, refused
+        assert (target / largest).read_bytes() == b"x" + whole[1:-1000] and not (target / others).exists()
+        (target / part).write_bytes(whole)  # which is whole, and does not begin as that file
+        assert download(target).returncode == 5 and (target / largest).read_bytes()[:1] == b"x"
+        assert download(target, "--force").returncode == 0 and (target / largest).read_bytes() == whole
+
         # Of another checkpoint, or somebody's own.
         (target / "manifest.json").write_text("mine")
         refused = download(target)
