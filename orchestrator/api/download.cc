@@ -5,11 +5,15 @@
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <string_view>
+#include <vector>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/api/delivery.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -112,6 +116,16 @@ bool still_holds(const std::string& tag, const Download& download, std::uint64_t
          tag == tag_of(download, static_cast<std::uint64_t>(*before));
 }
 
+// By If-Match, whose comparison is a strong one.
+bool may_be_sent(const std::string& if_match, const std::string& tag) {
+  if (if_match.empty()) return true;
+  const std::vector<std::string> tags = base::split(if_match, ',');
+  return std::any_of(tags.begin(), tags.end(), [&](const std::string& each) {
+    const std::string_view named = base::trimmed(each, " \t");
+    return named == "*" || named == tag;
+  });
+}
+
 std::string safe_name(std::string name) {
   for (char& c : name) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -176,9 +190,15 @@ Response send(const Request& request, base::FileSystem& files, files::SharedFile
   response.headers["Content-Disposition"] =
       "attachment; filename=\"" + safe_name(download.name) + "\"";
   if (!download.digest.empty()) response.headers["X-Digest-XXH3-128"] = download.digest;
+  if (!may_be_sent(request.header("if-match"), response.headers["ETag"])) {
+    return error_response(412, "precondition_failed",
+                          "the file is another one than If-Match names; ask without it");
+  }
   Range range{0, size};
   const std::string condition = request.header("if-range");
-  if (condition.empty() || still_holds(condition, download, size)) {
+  // What the client has it gets no part of (RFC 9110, 13.2.2): with_tag() makes it a 304.
+  const bool known = is_known(request.header("if-none-match"), response.headers["ETag"]);
+  if (!known && (condition.empty() || still_holds(condition, download, size))) {
     if (const auto asked = parse_range(request.header("range"), size)) {
       if (asked->begin >= asked->end) {
         Response refused = error_response(

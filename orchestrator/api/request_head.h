@@ -25,7 +25,7 @@ struct Field {
 
 struct RequestHead {
   std::string method;
-  std::string target;  // as sent; begins with '/' (or is "*")
+  std::string target;       // as sent; begins with '/' (or is "*")
   bool needs_host = false;  // of HTTP/1.1
   std::vector<Field> fields;
   std::optional<std::uint64_t> content_length;

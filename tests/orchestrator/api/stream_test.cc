@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <sstream>
 
@@ -338,6 +339,32 @@ TEST_F(DownloadTest, WhatHasGrownIsAnotherAnswerAndGoesOn) {
   for (const char* const other : {"\"a-log\"", "\"another-300\"", "\"a-log--1\"", "\"a-log-\"",
                                   "a-log-300", "\"a-log-+300\"", "-", "\"", "W/\"a-log-300\""}) {
     EXPECT_EQ(send(log(350), "bytes=300-", other).status, 200) << other;
+  }
+}
+
+TEST_F(DownloadTest, WhatIsKnownIsNotSentInParts) {
+  const base::Path path = write("a", "0123456789");
+  api::Download download{folder_.path(), {{"", path, 10}}, "a"};
+  download.digest = "ab";
+  const auto status = [&](std::map<std::string, std::string> headers) {
+    api::Request request;
+    request.method = "GET";
+    request.headers = std::move(headers);
+    request.headers["range"] = "bytes=2-3";
+    return api::with_tag(api::send(request, base::posix_file_system(), nullptr, download), request)
+        .status;
+  };
+  EXPECT_EQ(status({}), 206);
+  for (const char* const known : {"\"ab\"", "*", "\"x\", W/\"ab\""}) {
+    EXPECT_EQ(status({{"if-none-match", known}}), 304) << known;
+  }
+  EXPECT_EQ(status({{"if-none-match", "\"x\""}}), 206);
+  for (const char* const same : {"\"ab\"", "*", "\"x\" , \"ab\""}) {
+    EXPECT_EQ(status({{"if-match", same}}), 206) << same;
+  }
+  for (const char* const other : {"\"x\"", "W/\"ab\"", "ab", "\"ab", "\"x\",\"y\""}) {
+    EXPECT_EQ(status({{"if-match", other}}), 412) << other;
+    EXPECT_EQ(status({{"if-match", other}, {"if-none-match", "*"}}), 412) << other;
   }
 }
 
