@@ -70,7 +70,7 @@ Response Api::answer(const Request& request) {
       if (request.path == "/api" || request.path.rfind("/api/", 0) == 0) {
         return error_response(404, "not_found", "no such address; the API is under /api/v1");
       }
-      if (request.method != "GET") return wrong_method("GET");
+      if (request.method != "GET") return wrong_method("GET, HEAD");
       return serve_page(request, page_directory_);
     }
     const auto found = find_route(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -80,6 +81,15 @@ class SegmentStream final : public BodyStream {
   std::uint64_t begin_ = 0;  // of that segment
 };
 
+// Digits. What no integer holds lies behind the end of every file.
+std::optional<std::uint64_t> place_in_file(const std::string& digits) {
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(
+      base::parse_integer(digits).value_or(std::numeric_limits<std::int64_t>::max()));
+}
+
 // "bytes=0-499", "bytes=500-", "bytes=-500". Nothing: no range, or one that is not understood, or
 // several, which may be answered with the whole.
 std::optional<Range> parse_range(const std::string& text, std::uint64_t size) {
@@ -88,17 +98,16 @@ std::optional<Range> parse_range(const std::string& text, std::uint64_t size) {
   const std::string range = text.substr(kBytes.size());
   const std::size_t dash = range.find('-');
   if (dash == std::string::npos) return std::nullopt;
-  const auto first = base::parse_integer(range.substr(0, dash));
-  const auto last = base::parse_integer(range.substr(dash + 1));
+  const auto first = place_in_file(range.substr(0, dash));
+  const auto last = place_in_file(range.substr(dash + 1));
   if (dash == 0) {
-    if (!last || *last < 0) return std::nullopt;
-    return Range{size - std::min(size, static_cast<std::uint64_t>(*last)), size};
+    if (!last) return std::nullopt;
+    return Range{size - std::min(size, *last), size};
   }
-  if (!first || *first < 0 || (!last && dash + 1 != range.size())) return std::nullopt;
-  const auto begin = static_cast<std::uint64_t>(*first);
-  if (!last) return Range{begin, std::max(begin, size)};
+  if (!first || (!last && dash + 1 != range.size())) return std::nullopt;
+  if (!last) return Range{*first, std::max(*first, size)};
   if (*last < *first) return std::nullopt;
-  return Range{begin, std::max(begin, std::min(size, static_cast<std::uint64_t>(*last) + 1))};
+  return Range{*first, std::max(*first, std::min(size, *last + 1))};
 }
 
 std::string tag_of(const Download& download, std::uint64_t size) {

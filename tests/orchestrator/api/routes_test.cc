@@ -81,7 +81,8 @@ TEST_F(RoutesTest, WhatARowDoesNotListIs405WithWhatItDoes) {
   }
   for (const Route& route : Api::routes()) {
     // A checkpoint is not called gc, so that address has no GET.
-    const std::set<std::string>& listed = methods[std::string(route.path)];
+    std::set<std::string> listed = methods[std::string(route.path)];
+    if (listed.count("GET") > 0) listed.insert("HEAD");
     for (const std::string method : {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "get"}) {
       if (listed.count(method) > 0) continue;
       const Response response = send(method, path_of(route));
