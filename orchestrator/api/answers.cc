@@ -106,6 +106,12 @@ Response parameter_problem(const std::string& name, const std::string& message) 
   return problem(400, "user", message, {{"parameter", base::printable(name.substr(0, 50))}});
 }
 
+Response parameter_problem(const control::RequestError& error) {
+  const base::CodeMeaning meaning = base::meaning(error.code());
+  return problem(meaning.http_status, meaning.name, error.what(),
+                 {{"parameter", error.parameter()}});
+}
+
 Response empty_filter(const std::string& name) {
   return parameter_problem(name, name + " is empty; leave it out where everything is wanted");
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/control/controller.h"
+#include "orchestrator/control/request_error.h"
 #include "orchestrator/control/request_key.h"
 #include "orchestrator/plan/run_plan.h"
 #include "orchestrator/runs/run_records.h"
@@ -183,13 +184,14 @@ void Controller::make_directory(const base::Path& directory, const std::string& 
 // Ids of what is to be waited for, each once.
 std::vector<std::string> Controller::resolve(const std::vector<std::string>& after) {
   if (after.size() > kMostAfter) {
-    throw base::Error(base::Code::User, "the run is to start after " +
-                                            std::to_string(after.size()) + " runs; name at most " +
-                                            std::to_string(kMostAfter));
+    throw RequestError(base::Code::User,
+                       "the run is to start after " + std::to_string(after.size()) +
+                           " runs; name at most " + std::to_string(kMostAfter),
+                       "after");
   }
   std::vector<std::string> ids;
   for (const std::string& name : after) {
-    const std::string id = find(name).id;
+    const std::string id = by_parameter("after", [&] { return find(name); }).id;
     if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
   }
   return ids;
