@@ -21,6 +21,14 @@ namespace {
 constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
 constexpr int kMostIdTries = 100;
 
+std::vector<std::string> each_once(const std::vector<std::string>& names) {
+  std::vector<std::string> once;
+  for (const std::string& name : names) {
+    if (std::find(once.begin(), once.end(), name) == once.end()) once.push_back(name);
+  }
+  return once;
+}
+
 }  // namespace
 
 Controller::Accepted Controller::submit(const std::string& body,
@@ -32,8 +40,9 @@ Controller::Accepted Controller::submit(const std::string& body,
   plan::SubmittedRun asked = plan::parse_submitted(body);
   // Of what was asked for: defaults may change before the same key comes again.
   const std::string digest =
-      after.empty() ? asked.digest()
-                    : base::digest_of(asked.digest() + " after " + base::join(after, "/"));
+      after.empty()
+          ? asked.digest()
+          : base::digest_of(asked.digest() + " after " + base::join(each_once(after), "/"));
   // What the key's run waited for may be gone by now.
   if (idempotency_key) {
     check_key(*idempotency_key);

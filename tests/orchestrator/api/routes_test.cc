@@ -226,6 +226,19 @@ TEST_F(RoutesTest, AKeyThatIsNoneIsRefusedOfDryRunsToo) {
   EXPECT_EQ(store_->ids().size(), 1U);
 }
 
+TEST_F(RoutesTest, TagsAreSetOrAddedToNotBoth) {
+  for (const char* const other : {"add_tags", "remove_tags"}) {
+    Request request;
+    request.method = "POST";
+    request.path = "/api/v1/runs/" + id_ + "/labels";
+    request.body = std::string(R"({"tags": ["a"], ")") + other + R"(": ["b"]})";
+    const Response response = api_.handle(request);
+    EXPECT_EQ(response.status, 422) << other << response.body;
+    EXPECT_THAT(response.body, HasSubstr("\"key\":\"tags\""));
+  }
+  EXPECT_TRUE(store_->run(id_)->tags.empty());
+}
+
 TEST_F(RoutesTest, APathThatCannotBeReadIsRefused) {
   for (const std::string part : {"%zz", "%ff", "a%", "%C3", "%u0041"}) {
     RequestHead head;
