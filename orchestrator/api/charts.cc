@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/control/request_error.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/store/series.h"
 
@@ -295,7 +296,9 @@ Response charts(store::StoreReads& store, const Call& call) {
   }
   Json list = Json::array();
   for (const std::string& name : names) {
-    list.push_back(run_charts(store, control::find_run(store, name), wanted, series));
+    const runs::Run run =
+        control::by_parameter("runs", [&] { return control::find_run(store, name); });
+    list.push_back(run_charts(store, run, wanted, series));
   }
   return json_response(200, {{"x", wanted.x}, {"runs", std::move(list)}});
 }

@@ -30,7 +30,8 @@ struct Download {
   std::shared_ptr<void> held{};  // kept until all is sent
 };
 
-// 200, 206 for a range of bytes (one; RFC 9110 section 14), 416 for one that it does not have. A
+// 200, 206 for a range of bytes (one; RFC 9110 section 14), 416 for one that it does not have, 412
+// where If-Match names other bytes. A range counts for nothing where If-None-Match names these. A
 // file that is shorter meanwhile breaks the answer off before the length that was promised. One
 // that grows has another tag with each size, and If-Range takes those that it had. `files` and
 // `shared` outlive the answer.

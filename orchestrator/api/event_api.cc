@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/control/request_error.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/store/row_fields.h"
 
@@ -41,7 +42,7 @@ std::variant<store::EventFilter, Response> filter_of(store::StoreReads& store, c
   if (const auto run = call.text("run")) {
     // Of a run that was removed the events are still there, by its id.
     try {
-      filter.run = control::find_run(store, *run).id;
+      filter.run = control::by_parameter("run", [&] { return control::find_run(store, *run); }).id;
     } catch (const base::Error& error) {
       if (error.code() != base::Code::NotFound) throw;
       filter.run = *run;

@@ -280,6 +280,7 @@ std::variant<Call, Response> find_route(std::span<const Route> routes, const Req
       return call;
     }
     methods.emplace_back(route.method);
+    if (route.method == "GET") methods.emplace_back("HEAD");
   }
   return wrong_method(base::join(methods, ", "));
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "orchestrator/control/request_error.h"
 
 namespace regatta::orchestrator::control {
 
@@ -14,8 +15,9 @@ inline void check_key(const std::string& key) {
   bool good = !key.empty() && key.size() <= kLongestKey;
   for (const char c : key) good = good && c > 0x20 && c < 0x7F;
   if (good) return;
-  throw base::Error(base::Code::User,
-                    "the idempotency key is not usable; use 1 to 200 printable ASCII characters");
+  throw RequestError(base::Code::User,
+                     "the idempotency key is not usable; use 1 to 200 printable ASCII characters",
+                     "Idempotency-Key");
 }
 
 // As a name to be locked; no run's id.

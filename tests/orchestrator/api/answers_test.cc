@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/api/checkpoint_api.h"
 #include "orchestrator/api/explain.h"
 #include "orchestrator/api/run_json.h"
 #include "orchestrator/control/reconcile.h"
@@ -197,6 +198,22 @@ TEST(Answers, OfErrorsNameTheKeyOfTheBody) {
                                    base::Error(base::Code::Operator, "ours", "model.hidden")}) {
     EXPECT_FALSE(Json::parse(error_response(other, "{}").body).contains("key")) << other.what();
   }
+}
+
+TEST(Answers, OfCheckpointsHaveATagThatDoesNotAge) {
+  const auto tag = [](double age, const char* condition) {
+    Json row;
+    row["name"] = "step-1";
+    row["condition"] = condition;
+    row["age_seconds"] = age;
+    Json listed;
+    listed["checkpoints"].push_back(row);
+    const Response response = checkpoint_list(listed);
+    EXPECT_EQ(Json::parse(response.body)["checkpoints"][0]["age_seconds"], age);
+    return response.headers.at("ETag");
+  };
+  EXPECT_EQ(tag(1, "valid"), tag(2.5, "valid"));
+  EXPECT_NE(tag(1, "valid"), tag(1, "removed"));
 }
 
 TEST(Answers, AndFilesOfARunDirectory) {

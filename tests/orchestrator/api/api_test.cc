@@ -423,7 +423,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"unknown_route", request_text("GET", "/api/v1/nothing"), 404, "no such address"},
         Bad{"unknown_view", request_text("GET", "/api/v1/runs/x/secrets"), 404, "no such address"},
         Bad{"other_version", request_text("GET", "/api/v9/runs"), 404, "/api/v1"},
-        Bad{"wrong_method", request_text("DELETE", "/api/v1/runs"), 405, "GET, POST"},
+        Bad{"wrong_method", request_text("DELETE", "/api/v1/runs"), 405, "GET, HEAD, POST"},
         Bad{"resume_unknown", request_text("POST", "/api/v1/runs/none/resume"), 404, "no run"},
         Bad{"resume_by_get", request_text("GET", "/api/v1/runs/x/resume"), 405, "POST"},
         Bad{"cancel_by_get", request_text("GET", "/api/v1/runs/x/cancel"), 405, "POST"},

@@ -235,6 +235,8 @@ def a_run_is_submitted_watched_and_kept(api, data):
     one = "/runs/{id}/checkpoints/{name}"
     assert api("GET", one, **at)[1]["manifest"]
     assert api("POST", one + "/verify", **at)[1]["good"]
+    status, problem = api("POST", one + "/pin", {"reason": "x" * 501}, **at)
+    assert status == 422 and problem["key"] == "reason", problem
     assert api("POST", one + "/pin", {"reason": "the best so far"}, **at)[1]["pinned"]["reason"] == "the best so far"
     assert api("DELETE", "/runs/{id}", id=kept)[0] == 409, "its checkpoint is pinned"
     assert api("POST", one + "/unpin", **at)[1]["pinned"] is None

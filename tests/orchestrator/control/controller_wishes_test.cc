@@ -242,6 +242,17 @@ TEST_F(WishesTest, AKeyIsOfOneChange) {
   EXPECT_EQ(partition_of(run(ended)), "one");
 }
 
+TEST_F(WishesTest, NoBodyAndAnEmptyOneAreOneRequest) {
+  const std::string id = cancelled();
+  EXPECT_TRUE(controller_->resume(id, "", "", "resume-1"));
+  for (const char* const same : {"", "{}", " { }\n", "\n"}) {
+    EXPECT_FALSE(controller_->resume(id, same, "", "resume-1")) << same;
+  }
+  expect_conflict(
+      [&] { controller_->resume(id, R"({"slurm": {"partition": "a"}})", "", "resume-1"); },
+      "another request");
+}
+
 TEST_F(WishesTest, WhatHadNothingToDoStaysSo) {
   const std::string id = cancelled();
   EXPECT_FALSE(controller_->cancel(id, "", "cancel-1")) << "it is over";
