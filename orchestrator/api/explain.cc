@@ -139,7 +139,7 @@ bool ends_the_same_way(const RunParts& parts) {
 }
 
 std::string summary_of(const runs::Run& run, const RunParts& parts,
-                       const std::optional<runs::Contact>& contact) {
+                       const std::optional<runs::Contact>& contact, double now_utc) {
   const std::string saved =
       run.summary.checkpoint_step >= 0
           ? "; its newest checkpoint is of step " + std::to_string(run.summary.checkpoint_step)
@@ -154,7 +154,7 @@ std::string summary_of(const runs::Run& run, const RunParts& parts,
                                      : "it was started, and its trainer has not reported yet") +
              beside;
     case runs::RunState::Running:
-      return state_text(run, static_cast<int>(parts.attempts.size())) + beside;
+      return state_text(run, static_cast<int>(parts.attempts.size()), now_utc) + beside;
     case runs::RunState::Stopping:
       if (is_silent(parts, contact)) {
         return "it is to be stopped, and Slurm has not been told so far" + saved;
@@ -175,6 +175,21 @@ std::string summary_of(const runs::Run& run, const RunParts& parts,
   return "";
 }
 
+std::string next_of_silent(const runs::Run& run, const RunParts& parts) {
+  const std::string look = "; `regatta-train stacks --directory " +
+                           base::shell_word(run.directory) + "` on its node shows where it stands";
+  if (run.wanted == runs::Wanted::Observe) {
+    return "it was started by hand, and is left alone" + look;
+  }
+  const bool watched = !parts.attempts.empty() && parts.attempts.back().ranks > 1;
+  return (watched ? "its watchdog ends the attempt if its ranks stand still, and another follows; "
+                    "if that does not come, `"
+                  : "nothing, as long as its process lives; it may be evaluating or saving, and if "
+                    "it does not go on, `") +
+         base::shown_command("regatta requeue", run.id) +
+         "` starts another attempt from the newest checkpoint" + look;
+}
+
 std::string next_of(const runs::Run& run, const RunParts& parts,
                     const std::optional<runs::Contact>& contact, double now_utc) {
   // A journal goes on without Slurm.
@@ -192,6 +207,7 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
       return "training begins when every node has answered";
     case runs::RunState::Running:
       if (run.wait.category == runs::kSuspended) return "it trains on when its job is resumed";
+      if (silent_seconds(run, now_utc)) return next_of_silent(run, parts);
       return "it ends at its target or at step " + std::to_string(run.summary.steps) +
              "; should an attempt end early, another goes on from the newest checkpoint";
     case runs::RunState::Stopping:
@@ -269,7 +285,7 @@ Json explain_json(const runs::Run& run, const RunParts& parts,
                   const std::optional<runs::Contact>& contact, double now_utc) {
   Json json{{"id", run.id},
             {"state", runs::name_of(run.state)},
-            {"summary", summary_of(run, parts, contact)},
+            {"summary", summary_of(run, parts, contact, now_utc)},
             {"next", next_of(run, parts, contact, now_utc)},
             {"slurm", runs::is_over(run.state) ? Json(nullptr) : contact_json(contact, now_utc)},
             {"waiting", waiting_json(run)},

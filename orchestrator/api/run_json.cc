@@ -23,6 +23,12 @@ constexpr int kWarningsShown = 20;
 constexpr std::size_t kMostBuckets = 512;
 constexpr std::size_t kMostKeys = 80;  // of a row; more only cost time
 
+// A journal has a record a step, and with several ranks one a second. What takes longer is shown.
+constexpr double kSilentSeconds = 10;
+constexpr double kSilentSteps = 5;  // of the usual length; slow steps are no silence
+// Before the first step nobody knows its length, and a dataset or a checkpoint is read.
+constexpr double kSilentLoadingSeconds = 60;
+
 // The newest attempt, and the end of the launch that made it.
 Json attempt_json(const store::RunRow& row) {
   if (!row.attempt && !row.launch) return nullptr;
@@ -127,6 +133,7 @@ std::optional<double> since_submission(const runs::Run& run, double now_utc) {
 std::optional<double> predicted_seconds(const runs::Run& run, double now_utc) {
   const runs::RunSummary& summary = run.summary;
   if (!summary.crossing || runs::is_over(run.state)) return std::nullopt;
+  if (silent_seconds(run, now_utc)) return std::nullopt;  // it has not moved since
   const double since = std::max(0.0, now_utc - summary.last_record_utc);
   return std::max(0.0, *summary.crossing - summary.axis_seconds - since);
 }
@@ -148,6 +155,17 @@ void add_judgement(const runs::Run& run, double now_utc, Json* json) {
   (*json)["predicted_seconds_to_target"] = number(predicted_seconds(run, now_utc));
 }
 
+// How fast it trained before is no speed that it has now.
+void add_silence(const runs::Run& run, double now_utc, Json* json) {
+  const std::optional<double> silence = silent_seconds(run, now_utc);
+  (*json)["silent_seconds"] = number(silence);
+  if (!silence) return;
+  for (const char* const rate :
+       {"samples_per_second", "tokens_per_second", "mfu", "utilisation", "goodput"}) {
+    if (json->contains(rate)) (*json)[rate] = nullptr;
+  }
+}
+
 }  // namespace
 
 RunParts read_parts(store::StoreReads& store, runs::RunNumber run) {
@@ -155,7 +173,23 @@ RunParts read_parts(store::StoreReads& store, runs::RunNumber run) {
           store.checkpoint_failures(run)};
 }
 
-std::string state_text(const runs::Run& run, int attempts) {
+std::optional<double> silent_seconds(const runs::Run& run, double now_utc) {
+  const runs::RunSummary& summary = run.summary;
+  if (run.state != runs::RunState::Running || run.wait.category == runs::kSuspended ||
+      summary.last_record_utc <= 0) {
+    return std::nullopt;
+  }
+  double bound = kSilentLoadingSeconds;
+  if (summary.phase != "loading" && summary.step > 0 &&
+      summary.samples_per_second.value_or(0) > 0) {
+    const double samples = static_cast<double>(summary.samples) / static_cast<double>(summary.step);
+    bound = std::max(kSilentSeconds, kSilentSteps * samples / *summary.samples_per_second);
+  }
+  const double silence = now_utc - summary.last_record_utc;
+  return silence >= bound ? std::optional(silence) : std::nullopt;
+}
+
+std::string state_text(const runs::Run& run, int attempts, double now_utc) {
   const runs::RunSummary& summary = run.summary;
   const std::string steps =
       "step " + std::to_string(summary.step) + " of " + std::to_string(summary.steps);
@@ -165,10 +199,13 @@ std::string state_text(const runs::Run& run, int attempts) {
     case runs::RunState::Starting:
       return attempts > 0 ? "attempt " + std::to_string(attempts + 1) + " is starting"
                           : "the first attempt is starting";
-    case runs::RunState::Running:
+    case runs::RunState::Running: {
       if (run.wait.category == runs::kSuspended) return "suspended by Slurm, " + steps;
-      if (summary.phase == "loading") return summary.phase;
-      return (summary.phase.empty() ? "training" : summary.phase) + ", " + steps;
+      const std::optional<double> silence = silent_seconds(run, now_utc);
+      const std::string silent = silence ? "; silent for " + base::human_seconds(*silence) : "";
+      if (summary.phase == "loading") return summary.phase + silent;
+      return (summary.phase.empty() ? "training" : summary.phase) + ", " + steps + silent;
+    }
     case runs::RunState::Stopping:
       return "writes a checkpoint and stops, " + steps;
     case runs::RunState::Succeeded:
@@ -193,10 +230,11 @@ Json row_json(const store::RunRow& row, double now_utc) {
   Json json = Json::object();
   json.get_ref<Json::object_t&>().reserve(kMostKeys);
   add_fields(run, &json);
-  json["state_text"] = state_text(run, row.attempts);
+  json["state_text"] = state_text(run, row.attempts, now_utc);
   json["attempts"] = row.attempts;
   json["attempt"] = attempt_json(row);
   add_fields(run.summary, &json);
+  add_silence(run, now_utc, &json);
   add_judgement(run, now_utc, &json);
   add_ranks(json, row, now_utc);
   json["checkpoint"] = nullptr;
@@ -214,6 +252,7 @@ const ChosenKeys& slim_keys() {
                                "name",
                                "state",
                                "state_text",
+                               "silent_seconds",
                                "created_at",
                                "started_at",
                                "ended_at",
@@ -250,9 +289,10 @@ Json slim_json(const store::RunRow& row, double now_utc) {
   const runs::Run& run = shown(row.run, &other);
   Json json = in_order;
   add_fields(run, &json, &slim_keys());
-  json["state_text"] = state_text(run, row.attempts);
+  json["state_text"] = state_text(run, row.attempts, now_utc);
   json["attempts"] = row.attempts;
   add_fields(run.summary, &json, &slim_keys());
+  add_silence(run, now_utc, &json);
   add_judgement(run, now_utc, &json);
   return json;
 }

@@ -149,6 +149,9 @@ std::string progress_text(const Json& run, const ProgressParts& parts) {
     text += (parts.long_words ? "  target in about " : "  target in ") + duration(prediction);
   }
   if (text_of(run, "state") == "stopping") text += "  stopping";
+  if (const auto silence = number_of(run, "silent_seconds")) {
+    text += "  silent for " + duration(silence);
+  }
   return base::printable(text);
 }
 

@@ -94,6 +94,66 @@ TEST(Answers, SayWhatIsUnderWay) {
   EXPECT_EQ(explained(runs::RunState::Queued)["summary"], "queued: waits for a free slot");
 }
 
+// Its only rank was stopped (SIGSTOP), and it was shown as one that trains at full speed.
+TEST(Answers, SayHowLongATrainerHasBeenSilent) {
+  Known known = known_run();
+  runs::Run& run = known.run;
+  run.state = runs::RunState::Running;
+  run.wanted = runs::Wanted::Run;
+  run.wait = {};
+  run.reason.clear();
+  run.summary.phase = "training";
+  run.summary.step = 4319;
+  run.summary.steps = 6000;
+  run.summary.samples = 4319 * 8;
+  run.summary.samples_per_second = 8275;
+  run.summary.last_record_utc = kNow - 46;
+  const auto shown = [&] { return run_json(run, known.parts, kNow); };
+  const auto explained = [&] {
+    return explain_json(run, known.parts, {}, std::nullopt, kNow).at("next").get<std::string>();
+  };
+  EXPECT_EQ(shown()["state_text"], "training, step 4319 of 6000; silent for 46.0 s");
+  EXPECT_EQ(shown()["silent_seconds"], 46);
+  for (const char* const rate : {"samples_per_second", "tokens_per_second", "goodput", "mfu",
+                                 "utilisation", "predicted_seconds_to_target"}) {
+    EXPECT_TRUE(shown()[rate].is_null()) << rate;
+  }
+  const store::RunRow row{run, 1, {}, {}, {}};
+  EXPECT_TRUE(slim_json(row, kNow)["samples_per_second"].is_null()) << "in lists, too";
+  EXPECT_EQ(slim_json(row, kNow)["silent_seconds"], 46);
+  EXPECT_EQ(explain_json(run, known.parts, {}, std::nullopt, kNow)["summary"],
+            "training, step 4319 of 6000; silent for 46.0 s");
+  known.parts.attempts.back().ranks = 1;
+  EXPECT_THAT(explained(), testing::HasSubstr("nothing, as long as its process lives"));
+  EXPECT_THAT(explained(), testing::HasSubstr("`regatta requeue "));
+  known.parts.attempts.back().ranks = 4;
+  EXPECT_THAT(explained(), testing::HasSubstr("its watchdog ends the attempt"));
+  run.wanted = runs::Wanted::Observe;
+  EXPECT_THAT(explained(), testing::HasSubstr("is left alone"));
+
+  const auto is_silent = [&] { return silent_seconds(run, kNow).has_value(); };
+  run.summary.last_record_utc = kNow - 9;
+  EXPECT_FALSE(is_silent());
+  EXPECT_EQ(shown()["state_text"], "training, step 4319 of 6000");
+  EXPECT_EQ(shown()["samples_per_second"], 8275);
+  EXPECT_TRUE(shown()["silent_seconds"].is_null());
+  run.summary.samples_per_second = 0.5;  // 16 s a step
+  run.summary.last_record_utc = kNow - 79;
+  EXPECT_FALSE(is_silent()) << "slow steps";
+  run.summary.last_record_utc = kNow - 81;
+  EXPECT_TRUE(is_silent());
+  run.summary.phase = "loading";
+  run.summary.last_record_utc = kNow - 59;
+  EXPECT_FALSE(is_silent());
+  run.summary.last_record_utc = kNow - 61;
+  EXPECT_EQ(shown()["state_text"], "loading; silent for 1 min 01 s");
+  run.wait.category = runs::kSuspended;
+  EXPECT_FALSE(is_silent()) << "Slurm has suspended it";
+  run.wait = {};
+  run.state = runs::RunState::Stopping;
+  EXPECT_FALSE(is_silent());
+}
+
 TEST(Answers, SayWhichPlaceInTheLineARunHas) {
   const auto run = [](int number, double created, runs::RunState state, const char* reason) {
     runs::Run made;

@@ -43,6 +43,14 @@ TEST(ProgressLine, TellsTheState) {
             "samples/s  target in about 35.0 s");
 }
 
+TEST(ProgressLine, TellsASilence) {
+  Json run = running();
+  run["silent_seconds"] = 46.0;
+  run["samples_per_second"] = run["predicted_seconds_to_target"] = nullptr;
+  EXPECT_EQ(text::progress_line(run, 79),
+            "[###------------] step 25/100  mlm_accuracy 0.0831 of 0.0980  silent for 46.0 s");
+}
+
 TEST(ProgressLine, FitsTheTerminal) {
   for (const int width : {20, 40, 80, 100, 120}) {
     EXPECT_LE(text::progress_line(running(), width).size(), static_cast<std::size_t>(width));
