@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/runs/record_fields.h"
+#include "orchestrator/runs/run_presence.h"
 #include "orchestrator/slurm/job_book.h"
 #include "orchestrator/text/terminal.h"
 #include "trainer/contract/exit_code.h"
@@ -168,7 +169,8 @@ std::string summary_of(const runs::Run& run, const RunParts& parts,
     case runs::RunState::Stopped:
       return "it was stopped" + (run.error.empty() ? "" : ": " + run.error) + saved;
     case runs::RunState::Failed:
-      return "it failed: " + sentence(run.error, "nobody said why") + saved;
+      return "it failed: " + sentence(run.error, "nobody said why") +
+             (runs::is_given_up(run) ? "" : saved);
     case runs::RunState::Cancelled:
       return "it was cancelled" + (run.error.empty() ? "" : ", " + run.error) + saved;
   }
@@ -217,6 +219,9 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
       }
       return "it is cancelled as soon as it has saved, and killed if that takes too long";
     case runs::RunState::Failed:
+      if (runs::is_given_up(run)) {
+        return "nothing; `" + base::shown_command("regatta rm", run.id) + "` forgets it";
+      }
       if (run.wanted == runs::Wanted::Observe) return "nothing; it is over";
       return ends_the_same_way(parts)
                  ? "nothing; a resumed run has the same run file, so submit a changed one; where "

@@ -10,6 +10,7 @@
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/shown_config.h"
 #include "orchestrator/runs/record_fields.h"
+#include "orchestrator/runs/run_presence.h"
 #include "orchestrator/store/abandoned_points.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/series.h"
@@ -239,7 +240,7 @@ Json row_json(const store::RunRow& row, double now_utc) {
   add_ranks(json, row, now_utc);
   json["checkpoint"] = nullptr;
   const runs::RunSummary& summary = run.summary;
-  if (!summary.checkpoint.empty()) {
+  if (!summary.checkpoint.empty() && !runs::is_given_up(run)) {
     json["checkpoint"] = {{"step", summary.checkpoint_step},
                           {"name", summary.checkpoint},
                           {"path", run.directory + "/checkpoints/" + summary.checkpoint}};
@@ -373,6 +374,7 @@ Json checkpoints_json(store::StoreReads& store, const runs::Run& run) {
     Json json;
     add_fields(row, &json);
     if (name) json["step"] = name->step;
+    if (row.status == "written" && runs::is_given_up(run)) json["status"] = "removed";
     json["path"] = run.directory + "/checkpoints/" + row.name;
     list.push_back(std::move(json));
   }

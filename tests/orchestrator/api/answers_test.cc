@@ -154,6 +154,42 @@ TEST(Answers, SayHowLongATrainerHasBeenSilent) {
   EXPECT_FALSE(is_silent());
 }
 
+// It was told to mend the cause and to resume it, which is refused.
+TEST(Answers, SayThatARunWhoseDirectoryIsGoneDoesNotGoOn) {
+  Known known = known_run();
+  runs::Run& run = known.run;
+  run.id = "demo-1";
+  run.state = runs::RunState::Failed;
+  run.wanted = runs::Wanted::Run;
+  run.directory = "/runs/demo-1";
+  run.error = "its directory /runs/demo-1 is gone";
+  Json explained = explain_json(run, known.parts, {}, std::nullopt, kNow);
+  EXPECT_EQ(explained["summary"], "it failed: its directory /runs/demo-1 is gone");
+  EXPECT_EQ(explained["next"], "nothing; `regatta rm demo-1` forgets it");
+  EXPECT_TRUE(run_json(run, known.parts, kNow)["checkpoint"].is_null());
+  run.error = "out of memory";
+  explained = explain_json(run, known.parts, {}, std::nullopt, kNow);
+  EXPECT_THAT(explained["next"].get<std::string>(), testing::HasSubstr("regatta resume"));
+  EXPECT_TRUE(run_json(run, known.parts, kNow)["checkpoint"].is_object());
+}
+
+TEST(Answers, ListNoCheckpointsAsWrittenOfARunWhoseDirectoryIsGone) {
+  const tests::TemporaryDirectory folder;
+  store::Store store(folder.path());
+  runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempt;
+  attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+  trainer::contract::CheckpointRecord written;
+  written.step = 10;
+  written.name = "step-10";
+  written.status = "written";
+  store.append(run, attempt, {{1, 1, 1, written}});
+  EXPECT_EQ(checkpoints_json(store, run)["checkpoints"][0]["status"], "written");
+  run.state = runs::RunState::Failed;
+  run.error = "its directory " + run.directory + " is gone";
+  EXPECT_EQ(checkpoints_json(store, run)["checkpoints"][0]["status"], "removed");
+}
+
 TEST(Answers, SayWhichPlaceInTheLineARunHas) {
   const auto run = [](int number, double created, runs::RunState state, const char* reason) {
     runs::Run made;
