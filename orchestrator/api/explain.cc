@@ -210,6 +210,11 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
     case runs::RunState::Running:
       if (run.wait.category == runs::kSuspended) return "it trains on when its job is resumed";
       if (silent_seconds(run, now_utc)) return next_of_silent(run, parts);
+      if (run.summary.step > run.summary.steps) {
+        return "this attempt goes on to the steps that its run file had when it began; `" +
+               base::shown_command("regatta requeue", run.id) + "` makes the run end at step " +
+               std::to_string(run.summary.steps);
+      }
       return "it ends at its target or at step " + std::to_string(run.summary.steps) +
              "; should an attempt end early, another goes on from the newest checkpoint";
     case runs::RunState::Stopping:

@@ -131,6 +131,17 @@ std::optional<double> since_submission(const runs::Run& run, double now_utc) {
   return std::max(0.0, end - run.created_utc);
 }
 
+// An attempt goes on as it began, past the end that its run file has by now.
+std::string steps_text(const runs::Run& run) {
+  const runs::RunSummary& summary = run.summary;
+  const std::string step = "step " + std::to_string(summary.step);
+  const std::string steps = std::to_string(summary.steps);
+  if (summary.step <= summary.steps) return step + " of " + steps;
+  const bool goes_on = run.state == runs::RunState::Running;
+  return step + "; was to end at " + steps +
+         (goes_on ? ", and this attempt goes on as it began" : "");
+}
+
 std::optional<double> predicted_seconds(const runs::Run& run, double now_utc) {
   const runs::RunSummary& summary = run.summary;
   if (!summary.crossing || runs::is_over(run.state)) return std::nullopt;
@@ -192,8 +203,7 @@ std::optional<double> silent_seconds(const runs::Run& run, double now_utc) {
 
 std::string state_text(const runs::Run& run, int attempts, double now_utc) {
   const runs::RunSummary& summary = run.summary;
-  const std::string steps =
-      "step " + std::to_string(summary.step) + " of " + std::to_string(summary.steps);
+  const std::string steps = steps_text(run);
   switch (run.state) {
     case runs::RunState::Queued:
       return run.reason.empty() ? "waits to be started" : run.reason;
@@ -213,6 +223,7 @@ std::string state_text(const runs::Run& run, int attempts, double now_utc) {
       if (summary.time_to_accuracy_seconds) {
         return "reached its target after " + base::human_seconds(*summary.time_to_accuracy_seconds);
       }
+      if (summary.step < summary.steps) return "ended at an earlier target, " + steps;
       return summary.target ? "finished without reaching its target, " + steps
                             : "finished, " + steps;
     case runs::RunState::Stopped:

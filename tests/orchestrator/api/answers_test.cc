@@ -154,6 +154,31 @@ TEST(Answers, SayHowLongATrainerHasBeenSilent) {
   EXPECT_FALSE(is_silent());
 }
 
+TEST(Answers, SayWhereARunEndedWhoseEndWasMoved) {
+  runs::Run run;
+  run.id = "demo-1";
+  run.state = runs::RunState::Succeeded;
+  run.summary.step = 1650;
+  run.summary.steps = 4000;
+  run.summary.target = 0.7;
+  const auto text = [&] { return state_text(run, 1, kNow); };
+  EXPECT_EQ(text(), "ended at an earlier target, step 1650 of 4000") << "the target was raised";
+  run.summary.step = 4000;
+  EXPECT_EQ(text(), "finished without reaching its target, step 4000 of 4000");
+  run.summary.step = 6000;
+  run.summary.steps = 3000;
+  run.summary.target.reset();
+  EXPECT_EQ(text(), "finished, step 6000; was to end at 3000");
+  run.state = runs::RunState::Running;
+  run.summary.step = 3092;
+  EXPECT_EQ(text(),
+            "training, step 3092; was to end at 3000, and this attempt goes on as it began");
+  EXPECT_THAT(explain_json(run, {}, {}, std::nullopt, kNow)["next"].get<std::string>(),
+              testing::HasSubstr("`regatta requeue demo-1` makes the run end at step 3000"));
+  run.summary.step = 3000;
+  EXPECT_EQ(text(), "training, step 3000 of 3000");
+}
+
 // It was told to mend the cause and to resume it, which is refused.
 TEST(Answers, SayThatARunWhoseDirectoryIsGoneDoesNotGoOn) {
   Known known = known_run();
