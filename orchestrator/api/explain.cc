@@ -142,9 +142,10 @@ bool ends_the_same_way(const RunParts& parts) {
 std::string summary_of(const runs::Run& run, const RunParts& parts,
                        const std::optional<runs::Contact>& contact, double now_utc) {
   const std::string saved =
-      run.summary.checkpoint_step >= 0
-          ? "; its newest checkpoint is of step " + std::to_string(run.summary.checkpoint_step)
-          : "; it has no checkpoint";
+      (run.summary.checkpoint_step >= 0
+           ? "; its newest checkpoint is of step " + std::to_string(run.summary.checkpoint_step)
+           : "; it has no checkpoint") +
+      lost_text(run);
   const std::string beside = run.reason.empty() ? "" : "; it " + run.reason;
   switch (run.state) {
     case runs::RunState::Queued:

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "checkpoint/store.h"
 #include "orchestrator/api/accuracy_json.h"
 #include "orchestrator/api/answer_fields.h"
@@ -142,6 +143,16 @@ std::string steps_text(const runs::Run& run) {
          (goes_on ? ", and this attempt goes on as it began" : "");
 }
 
+// Of one that was killed before it had saved.
+std::string loss_text(const runs::Run& run) {
+  const std::string lost = lost_text(run);
+  const std::int64_t saved = run.summary.checkpoint_step;
+  if (lost.empty()) return "";
+  return (saved < 0 ? "; it has no checkpoint"
+                    : "; its newest checkpoint is of step " + std::to_string(saved)) +
+         lost;
+}
+
 std::optional<double> predicted_seconds(const runs::Run& run, double now_utc) {
   const runs::RunSummary& summary = run.summary;
   if (!summary.crossing || runs::is_over(run.state)) return std::nullopt;
@@ -201,6 +212,18 @@ std::optional<double> silent_seconds(const runs::Run& run, double now_utc) {
   return silence >= bound ? std::optional(silence) : std::nullopt;
 }
 
+std::string lost_text(const runs::Run& run) {
+  const runs::RunSummary& summary = run.summary;
+  const bool resumable = run.state == runs::RunState::Cancelled ||
+                         run.state == runs::RunState::Stopped ||
+                         (run.state == runs::RunState::Failed && !runs::is_given_up(run));
+  // A fork without a checkpoint of its own has its parent's.
+  if (!resumable || (summary.checkpoint_step < 0 && !run.forked_from.empty())) return "";
+  const std::int64_t lost = summary.step - std::max<std::int64_t>(0, summary.checkpoint_step);
+  if (lost <= 0) return "";
+  return "; " + base::plural(lost, "step") + (lost == 1 ? " is" : " are") + " lost";
+}
+
 std::string state_text(const runs::Run& run, int attempts, double now_utc) {
   const runs::RunSummary& summary = run.summary;
   const std::string steps = steps_text(run);
@@ -227,11 +250,11 @@ std::string state_text(const runs::Run& run, int attempts, double now_utc) {
       return summary.target ? "finished without reaching its target, " + steps
                             : "finished, " + steps;
     case runs::RunState::Stopped:
-      return summary.step == 0 ? "stopped" : "stopped, " + steps;
+      return summary.step == 0 ? "stopped" : "stopped, " + steps + loss_text(run);
     case runs::RunState::Failed:
       return run.error.empty() ? "failed" : "failed: " + run.error;
     case runs::RunState::Cancelled:
-      return summary.step == 0 ? "cancelled" : "cancelled, " + steps;
+      return summary.step == 0 ? "cancelled" : "cancelled, " + steps + loss_text(run);
   }
   return "";
 }

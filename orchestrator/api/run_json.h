@@ -41,6 +41,10 @@ struct RunParts {
 // than its steps account for; seconds. An evaluation or a checkpoint may take as long.
 [[nodiscard]] std::optional<double> silent_seconds(const runs::Run& run, double now_utc);
 
+// "; 1111 steps are lost": those behind the newest checkpoint of a run that is over and would begin
+// with it; empty: none, or nobody knows.
+[[nodiscard]] std::string lost_text(const runs::Run& run);
+
 // "training, step 412 of 4000"
 [[nodiscard]] std::string state_text(const runs::Run& run, int attempts, double now_utc);
 

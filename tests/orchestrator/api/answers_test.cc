@@ -179,6 +179,33 @@ TEST(Answers, SayWhereARunEndedWhoseEndWasMoved) {
   EXPECT_EQ(text(), "training, step 3000 of 3000");
 }
 
+// A cancel that ended in SIGKILL looked like one that had saved.
+TEST(Answers, SayWhatACancelLost) {
+  runs::Run run;
+  run.state = runs::RunState::Cancelled;
+  run.error = "while stopping: killed by signal 9";
+  run.summary.step = 5431;
+  run.summary.steps = 9000;
+  run.summary.checkpoint_step = 4320;
+  const auto text = [&] { return state_text(run, 1, kNow); };
+  EXPECT_EQ(text(),
+            "cancelled, step 5431 of 9000; its newest checkpoint is of step 4320; 1111 steps are "
+            "lost");
+  EXPECT_EQ(explain_json(run, {}, {}, std::nullopt, kNow)["summary"],
+            "it was cancelled, while stopping: killed by signal 9; its newest checkpoint is of "
+            "step 4320; 1111 steps are lost");
+  run.state = runs::RunState::Stopped;
+  run.summary.checkpoint_step = 5430;
+  EXPECT_EQ(text(),
+            "stopped, step 5431 of 9000; its newest checkpoint is of step 5430; 1 step is lost");
+  run.summary.checkpoint_step = 5431;
+  EXPECT_EQ(text(), "stopped, step 5431 of 9000");
+  run.summary.checkpoint_step = -1;
+  EXPECT_EQ(text(), "stopped, step 5431 of 9000; it has no checkpoint; 5431 steps are lost");
+  run.forked_from = "demo-1";
+  EXPECT_EQ(text(), "stopped, step 5431 of 9000") << "its parent's checkpoint counts";
+}
+
 // It was told to mend the cause and to resume it, which is refused.
 TEST(Answers, SayThatARunWhoseDirectoryIsGoneDoesNotGoOn) {
   Known known = known_run();
