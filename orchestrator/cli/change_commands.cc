@@ -130,6 +130,10 @@ class Change : public ChangingCommand {
     const std::string state = run.value("state", "");
     const bool has_job = run.value("scheduler", Json()) == "slurm" &&
                          (state == "queued" || state == "starting" || state == "running");
+    if (!time_limit_.empty() && run.value("scheduler", Json()) == "local") {
+      std::cerr << "the time limit has no effect here: it is that of a Slurm job, and this run's "
+                   "scheduler is local\n";
+    }
     if (time_limit_.empty() || !has_job) return 0;
     return tell_limit(client, events + "&kind=launch&since=" + std::to_string(since));
   }

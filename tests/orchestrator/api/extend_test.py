@@ -196,6 +196,7 @@ def a_change_of_a_run_under_way(world):
     done = world.call("change", run, "--steps", 2 * 10**6, "--keep-last", 2, "--time-limit", 30)
     assert done.returncode == 0, done.stderr
     assert "goes on as it began" in done.stderr, done.stderr
+    assert "the time limit has no effect here" in done.stderr, "no job has it"
     config = json.loads((world.data / "runs" / run / "run.json").read_text())
     assert config["steps"] == 2 * 10**6 and config["slurm"]["time_limit"], config
     (event,) = world.ask("GET", f"/events?run={run}&kind=run.changed")[1]["events"]
