@@ -148,7 +148,7 @@ class CkptList : public CkptCommand {
                      Group::Runs,
                      "list checkpoints, and why each is kept",
                      {"ckpt ls demo", "ckpt ls --directory runs/demo"}},
-                    "[RUN]", {"checkpoints", "name"}, program) {}
+                    "[RUN]", {"checkpoints", "name", "CheckpointList"}, program) {}
 
   int run() override {
     Words words = this->words();

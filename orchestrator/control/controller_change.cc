@@ -149,8 +149,8 @@ void Controller::refuse_extension(const runs::Run& run, const runs::Run& changed
   }
   if (changed.summary.time_to_accuracy_seconds && config_of(changed).stop_at_target) {
     refuse(run,
-           "has met this target already, and would stop at it again; give a harder one, or let "
-           "it train on behind its target ({\"target\": {\"stop\": false}})");
+           "has met this target already, and would stop at it again; give a harder one, or have it "
+           "train on with --past-target (in the API {\"target\": {\"stop\": false}})");
   }
 }
 

@@ -176,6 +176,7 @@ TEST_F(ChangeTest, AnExtensionThatTrainsNothingIsRefused) {
   expect_not_extended(id, R"({"steps": 50})", "would end at 50; give more steps");
   expect_not_extended(id, R"({"target": 0.9})", "give more steps");
   expect_not_extended(id, R"({"steps": 200, "target": 0.2})", "has met this target already");
+  expect_not_extended(id, R"({"steps": 200, "target": 0.2})", "train on with --past-target");
   expect_not_extended(id, R"({"seed": 5})", "an extension has no seed", base::Code::User);
   EXPECT_TRUE(
       controller_->extend(id, R"({"steps": 200, "target": {"value": 0.2, "stop": false}})"));

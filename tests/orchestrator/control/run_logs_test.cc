@@ -72,7 +72,9 @@ TEST_F(RunLogsTest, ListsThoseOfJobsByStartAndThenThoseOfAttempts) {
     FAIL();
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::NotFound);
-    EXPECT_STREQ(error.what(), "no log of attempt 3 of rank 7 alone; see logs/files");
+    EXPECT_STREQ(error.what(),
+                 "no log of attempt 3 of rank 7 alone; `regatta logs --list run` names all that "
+                 "there are");
   }
 }
 
