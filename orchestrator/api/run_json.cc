@@ -25,11 +25,12 @@ constexpr int kWarningsShown = 20;
 constexpr std::size_t kMostBuckets = 512;
 constexpr std::size_t kMostKeys = 80;  // of a row; more only cost time
 
-// A journal has a record a step, and with several ranks one a second. What takes longer is shown.
-constexpr double kSilentSeconds = 10;
+// A journal has a record a step, and with several ranks one a second. What takes longer is shown;
+// the clock of its node may be seconds behind.
+constexpr double kSilentSeconds = 30;
 constexpr double kSilentSteps = 5;  // of the usual length; slow steps are no silence
-// Before the first step nobody knows its length, and a dataset or a checkpoint is read.
-constexpr double kSilentLoadingSeconds = 60;
+// What else a trainer does has no record while it goes on: loading, evaluating.
+constexpr double kSilentBesideTraining = 60;
 
 // The newest attempt, and the end of the launch that made it.
 Json attempt_json(const store::RunRow& row) {
@@ -202,8 +203,8 @@ std::optional<double> silent_seconds(const runs::Run& run, double now_utc) {
       summary.last_record_utc <= 0) {
     return std::nullopt;
   }
-  double bound = kSilentLoadingSeconds;
-  if (summary.phase != "loading" && summary.step > 0 &&
+  double bound = kSilentBesideTraining;
+  if ((summary.phase.empty() || summary.phase == "training") && summary.step > 0 &&
       summary.samples_per_second.value_or(0) > 0) {
     const double samples = static_cast<double>(summary.samples) / static_cast<double>(summary.step);
     bound = std::max(kSilentSeconds, kSilentSteps * samples / *summary.samples_per_second);

@@ -133,7 +133,7 @@ TEST(Answers, SayHowLongATrainerHasBeenSilent) {
   EXPECT_THAT(explained(), testing::HasSubstr("is left alone"));
 
   const auto is_silent = [&] { return silent_seconds(run, kNow).has_value(); };
-  run.summary.last_record_utc = kNow - 9;
+  run.summary.last_record_utc = kNow - 29;
   EXPECT_FALSE(is_silent());
   EXPECT_EQ(shown()["state_text"], "training, step 4319 of 6000");
   EXPECT_EQ(shown()["samples_per_second"], 8275);
