@@ -17,8 +17,8 @@ struct Shape {
   const char* rows =
       nullptr;               // the key of its rows; "": it is a list of them; null: it is no table
   const char* id = nullptr;  // the key of what a row, or the whole, is called; null: by nothing
-  // The schema in the API of the answer, or of its rows, which has the columns of a table without a row; null: there is
-  // always one.
+  // The schema in the API of the answer, or of its rows, which has the columns of a table without a
+  // row; null: there is always one.
   const char* schema = nullptr;
 };
 
