@@ -20,7 +20,7 @@ constexpr std::int64_t kPatternMemory = 512 * 1024;
 
 // RE2 matches bytes that are no UTF-8 by nothing, not even `.`; what answers have for them it does.
 std::string as_shown(std::string_view line) {
-  return nlohmann::json::parse(base::json_text(nlohmann::json(line))).get<std::string>();
+  return base::parse_json<nlohmann::json>(base::json_text(nlohmann::json(line))).get<std::string>();
 }
 
 // The lines of a log from some place on, in pieces.
