@@ -52,10 +52,7 @@ bool Output::print(const Json& answer) const {
       std::cout << text::yaml_of(answer);
       break;
     case Format::Csv:
-      std::cout << text::csv_of(rows_of(answer, shape_), text::reader_of_stdout(),
-                                columns_.empty() && shape_.schema != nullptr
-                                    ? columns_in_api(shape_.schema, shape_.rows)
-                                    : columns_);
+      print_table(rows_of(answer, shape_));
       break;
     case Format::Name:
       std::cout << names_of(rows_of(answer, shape_), shape_.id);
@@ -63,6 +60,15 @@ bool Output::print(const Json& answer) const {
   }
   std::cout << std::flush;
   return true;
+}
+
+// Its head, too, where it has no row.
+void Output::print_table(const Json& rows) const {
+  std::vector<std::string> head = columns_;
+  if (rows.empty() && head.empty() && shape_.schema != nullptr) {
+    head = columns_in_api(shape_.schema, shape_.rows);
+  }
+  std::cout << text::csv_of(rows, text::reader_of_stdout(), head);
 }
 
 bool Output::print_next(const Json& row) {

@@ -40,6 +40,8 @@ class Output {
   [[nodiscard]] bool print_next(const nlohmann::ordered_json& row);
 
  private:
+  void print_table(const nlohmann::ordered_json& rows) const;
+
   Format format_ = Format::Text;
   Shape shape_;
   std::vector<std::string> columns_;
