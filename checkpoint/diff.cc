@@ -7,11 +7,18 @@
 #include <map>
 #include <span>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/joined_reader.h"
+#include "checkpoint/load.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/shards.h"
+#include "checkpoint/store.h"
 
 namespace regatta::checkpoint {
 namespace {
+
+constexpr std::uint64_t kMostManifestRead = std::uint64_t{16} << 20U;
 
 template <typename T>
 double element(const std::byte* bytes) {
@@ -188,6 +195,24 @@ CheckpointDifference compare_checkpoints(base::FileSystem& files, const base::Pa
               return x.relative != y.relative ? x.relative > y.relative : x.name < y.name;
             });
   return out;
+}
+
+std::optional<std::string> damage_of_kind(base::FileSystem& files, const base::Path& directory,
+                                          std::string_view kind) {
+  if (!files.exists(directory / kManifestFile)) return std::nullopt;
+  try {
+    const Manifest manifest =
+        parse_manifest(files.read(directory / kManifestFile, kMostManifestRead), kManifestFile);
+    for (const auto& [name, expected] : manifest.files) {
+      const auto shard = parse_shard_file(name);
+      if (!shard || shard->kind != kind) continue;
+      if (auto damage = file_damage(files, directory / name, name, expected)) return damage;
+    }
+  } catch (const base::Error& error) {
+    if (error.code() != base::Code::User && error.code() != base::Code::NotFound) throw;
+    return std::string(error.what());
+  }
+  return std::nullopt;
 }
 
 }  // namespace regatta::checkpoint

@@ -47,4 +47,10 @@ struct CheckpointDifference {
 [[nodiscard]] CheckpointDifference compare_checkpoints(base::FileSystem& files, const base::Path& a,
                                                        const base::Path& b, std::string_view kind);
 
+// Reads all files of `kind`: why one is not what the manifest in the directory says, or nothing,
+// also where there is no manifest to compare them with.
+[[nodiscard]] std::optional<std::string> damage_of_kind(base::FileSystem& files,
+                                                        const base::Path& directory,
+                                                        std::string_view kind);
+
 }  // namespace regatta::checkpoint

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/pins.h"
-#include "checkpoint/store.h"
 
 namespace regatta::checkpoint {
 namespace {
@@ -52,6 +51,18 @@ std::map<std::string, std::string> read_found_damage(base::FileSystem& files,
     found[name] = json["reason"].get<std::string>();
   }
   return found;
+}
+
+std::vector<Entry> list_with_found_damage(base::FileSystem& files, const base::Path& checkpoints) {
+  std::vector<Entry> all = CheckpointStore(files, checkpoints).list();
+  const auto found = read_found_damage(files, checkpoints);
+  for (Entry& entry : all) {
+    const auto damage = found.find(entry.name);
+    if (entry.status != Status::Valid || damage == found.end()) continue;
+    entry.status = Status::Damaged;
+    entry.reason = damage->second;
+  }
+  return all;
 }
 
 void note_found_damage(base::FileSystem& files, const base::Path& checkpoints,

@@ -5,10 +5,16 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file_system.h"
+#include "checkpoint/store.h"
 
 namespace regatta::checkpoint {
+
+// What the store lists, newest first; what was found to be damaged is, and keeps its manifest.
+[[nodiscard]] std::vector<Entry> list_with_found_damage(base::FileSystem& files,
+                                                        const base::Path& checkpoints);
 
 // By checkpoint, why it is damaged, in one line. What was noted of another manifest, or of a
 // checkpoint that is not there any more, is left out. What the file system throws passes through.

@@ -112,8 +112,10 @@ void pin(base::FileSystem& files, const base::Path& checkpoints, const std::stri
          const Pin& pin) {
   check_name(name);
   if (pin.reason.size() > kLongestReason) {
-    throw Error(Code::User, "the reason has " + std::to_string(pin.reason.size()) +
-                                " bytes; use at most " + std::to_string(kLongestReason));
+    throw Error(Code::User,
+                "the reason has " + std::to_string(pin.reason.size()) + " bytes; use at most " +
+                    std::to_string(kLongestReason),
+                "reason");
   }
   check_present(files, checkpoints, name);
   const base::Path path = make_folder(files, checkpoints, kPins) / name;

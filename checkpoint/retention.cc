@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/wording.h"
+#include "checkpoint/found_damage.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/tombstones.h"
 
@@ -119,7 +120,8 @@ void decide_broken(const Candidate& candidate, const Candidate* good, const std:
     decision->reasons = {what + ", but there is no good one"};
   } else if (newer(candidate, *good)) {
     decision->reasons = {what + ", but no older than the newest good one"};
-  } else if (!execution.empty() && candidate.execution.rfind(execution, 0) == 0) {
+  } else if (candidate.status == Status::Unfinished && !execution.empty() &&
+             candidate.execution.rfind(execution, 0) == 0) {  // a damaged one has its manifest
     decision->reasons = {what + ", but of the newest attempt, which may be writing it"};
   } else {
     decision->goes = true;
@@ -145,12 +147,26 @@ std::optional<std::string> being_removed(const std::string& file) {
   return name;
 }
 
+// Reads every byte, and tells those who will list it.
+bool is_found_damaged(base::FileSystem& files, const CheckpointStore& store,
+                      const std::string& name, double utc_seconds) {
+  const auto damage = store.verify(name);
+  if (!damage) return false;
+  try {
+    note_found_damage(files, store.directory(), name, damage, utc_seconds);
+  } catch (const base::Error&) {  // where nothing can be written it counts here alone
+  }
+  return true;
+}
+
 std::vector<Candidate> read_candidates(base::FileSystem& files, const CheckpointStore& store,
                                        const RetentionPolicy& policy, const RetentionRound& round) {
   const Protection kept = read_protection(files, store.directory(), round.utc_seconds);
   const auto tombstones = read_tombstones(files, store.directory());
   std::vector<Candidate> candidates;
-  bool found_good = round.mode != RetentionRound::Mode::Check;
+  const auto noted = read_found_damage(files, store.directory());
+  bool found_good =
+      round.mode != RetentionRound::Mode::Check && round.mode != RetentionRound::Mode::Preview;
   for (const Entry& entry : store.list()) {  // newest first
     Candidate candidate;
     candidate.name = entry.name;
@@ -164,14 +180,15 @@ std::vector<Candidate> read_candidates(base::FileSystem& files, const Checkpoint
       candidate.epoch = entry.manifest->epoch;
       candidate.rollbacks = entry.manifest->rollbacks;
     }
-    if (candidate.status == Status::Valid && round.damaged.count(entry.name) != 0) {
+    if (candidate.status == Status::Valid &&
+        (round.damaged.count(entry.name) != 0 || noted.count(entry.name) != 0)) {
       candidate.status = Status::Damaged;
     }
     if (entry.manifest && (policy.metric.empty() || entry.manifest->metric == policy.metric)) {
       candidate.metric = entry.manifest->value;
     }
     if (!found_good && candidate.status == Status::Valid && !candidate.removed) {
-      if (store.verify(entry.name)) {
+      if (is_found_damaged(files, store, entry.name, round.utc_seconds)) {
         candidate.status = Status::Damaged;
       } else {
         found_good = true;
@@ -253,7 +270,9 @@ RetentionOutcome apply_retention(base::FileSystem& files, CheckpointStore& store
   RetentionOutcome outcome;
   outcome.decisions =
       plan_retention(read_candidates(files, store, policy, round), policy, round.execution);
-  if (round.mode == RetentionRound::Mode::Plan) return outcome;
+  if (round.mode == RetentionRound::Mode::Plan || round.mode == RetentionRound::Mode::Preview) {
+    return outcome;
+  }
 
   const std::string id = base::random_hex(kRoundBytes);
   const auto before = read_tombstones(files, checkpoints);

@@ -45,9 +45,10 @@ struct RetentionDecision {
 
 // One decision per candidate, newest first. Pure: the order of `candidates` does not matter, and
 // once what goes has gone, nothing more goes. Of valid checkpoints one always stays. Unfinished and
-// damaged ones go when they are older than the newest valid one and not of `execution`, the newest
-// attempt, which may still be writing them; after a rollback its names go on after that. What the
-// run has gone back beyond since is among the latest only where they are fewer than kept.
+// damaged ones go when they are older than the newest valid one, unfinished ones not of
+// `execution`, the newest attempt, which may still be writing them; after a rollback its names go
+// on after that. What the run has gone back beyond since is among the latest only where they are
+// fewer than kept.
 [[nodiscard]] std::vector<RetentionDecision> plan_retention(
     const std::vector<Candidate>& candidates, const RetentionPolicy& policy,
     const std::string& execution);
@@ -56,9 +57,10 @@ struct RetentionRound {
   std::string execution;   // of the newest attempt
   double utc_seconds = 0;  // now
   // Plan: removes nothing. Apply: trusts the manifests. Check: first reads the newest checkpoint
-  // that claims to be valid, every byte, and the next one if that is damaged.
-  enum class Mode { Plan, Apply, Check } mode = Mode::Apply;
-  std::set<std::string> damaged{};  // known to be, whatever their manifests say
+  // that claims to be valid, every byte, and the next one if that is damaged; what it finds is
+  // noted (found_damage.h). Preview: reads and notes as Check, and removes nothing.
+  enum class Mode { Plan, Apply, Check, Preview } mode = Mode::Apply;
+  std::set<std::string> damaged{};  // known to be beside those noted, whatever their manifests say
 };
 
 struct RetentionOutcome {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -40,12 +41,21 @@ std::string bearer(const Request& request) {
   return value.substr(kScheme.size());
 }
 
+// Of {"ticket": "…"} and nothing else. Code::User for another body.
 std::string ticket_in(const std::string& body) {
-  if (body.size() > kMostBody || !base::json_depth_at_most(body, 2)) return "";
-  if (base::repeated_key(body)) return "";
-  const Json json = base::parse_json<Json>(body);
-  if (!json.is_object() || !json.contains("ticket") || !json["ticket"].is_string()) return "";
-  return json["ticket"];
+  const bool readable = body.size() <= kMostBody && base::is_utf8(body) &&
+                        base::json_depth_at_most(body, 2) && !base::repeated_key(body);
+  const Json json = readable ? base::parse_json<Json>(body) : Json();
+  if (json.is_object() && json.size() == 1 && json.contains("ticket") &&
+      json["ticket"].is_string()) {
+    return json["ticket"];
+  }
+  std::string wrong = json.is_object() ? "ticket" : "";  // unless another key is
+  for (const auto& [key, value] : json.items()) {
+    if (json.is_object() && key != "ticket") wrong = base::printable(key);
+  }
+  throw base::Error(base::Code::User,
+                    R"(the body is not {"ticket": "…"}; send the ticket of a link)", wrong);
 }
 
 }  // namespace
@@ -120,12 +130,18 @@ Response Access::make_ticket() {
 }
 
 Response Access::open_session(const Request& request) {
+  std::string ticket;
+  try {
+    ticket = ticket_in(request.body);
+  } catch (const base::Error& error) {
+    return error_response(error, request.body);
+  }
   const double now = clock_.monotonic_seconds();
   std::string token;
   {
     const std::lock_guard lock(mutex_);
     forget_expired(now);
-    if (take_ticket(ticket_in(request.body), now)) {
+    if (take_ticket(ticket, now)) {
       if (sessions_.size() >= kMostSessions) {
         sessions_.erase(std::min_element(
             sessions_.begin(), sessions_.end(),

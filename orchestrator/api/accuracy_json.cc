@@ -19,23 +19,31 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kConfidence = 0.8;  // of crossing.h's intervals
 
-// When no attempt is under way, until when the newest one's records count.
+// Whether more may come of this attempt, the newest that started: the time since its newest record
+// is its own then, and no waiting.
+bool goes_on(const runs::Run& run, const runs::Attempt& attempt,
+             const std::vector<runs::Launch>& launches) {
+  if (run.state != runs::RunState::Running && run.state != runs::RunState::Stopping) return false;
+  if (attempt.exit_code) return false;
+  if (launches.empty()) return true;  // started by hand
+  return !launches.back().over && attempt.number > launches.back().attempts_before;
+}
+
 std::vector<runs::AttemptTime> times_of(const runs::Run& run,
                                         const std::vector<runs::Attempt>& attempts,
-                                        double now_utc) {
+                                        const std::vector<runs::Launch>& launches, double now_utc) {
   std::vector<runs::AttemptTime> times;
+  const runs::Attempt* newest = nullptr;
   for (const runs::Attempt& attempt : attempts) {
     if (!attempt.started) continue;
+    newest = &attempt;
     times.push_back({attempt.start_utc, attempt.first_step_begin.value_or(attempt.last_seconds),
                      attempt.last_seconds, attempt.training_seconds});
   }
-  const bool goes_on =
-      run.state == runs::RunState::Running || run.state == runs::RunState::Stopping;
-  if (goes_on && !times.empty()) {
-    runs::AttemptTime& newest = times.back();
-    const bool has_stepped = attempts.back().first_step_begin.has_value();
-    newest.end = std::max(newest.end, now_utc - newest.start_utc);
-    if (!has_stepped) newest.first_step = newest.end;
+  if (newest != nullptr && goes_on(run, *newest, launches)) {
+    runs::AttemptTime& time = times.back();
+    time.end = std::max(time.end, now_utc - time.start_utc);
+    if (!newest->first_step_begin) time.first_step = time.end;
   }
   return times;
 }
@@ -117,12 +125,13 @@ Response time_to_accuracy(store::StoreReads& store, const Call& call, const runs
     }
   }
   const double end = runs::is_over(run.state) ? run.ended_utc.value_or(now_utc) : now_utc;
+  const std::vector<runs::AttemptTime> times =
+      times_of(run, attempts, store.launches(run.number), now_utc);
   return json_response(200, {{"id", run.id},
                              {"metric", summary.metric},
                              {"target", number(summary.target)},
                              {"time_to_accuracy_seconds", number(summary.time_to_accuracy_seconds)},
-                             {"time", account_json(runs::account_of(
-                                          run.created_utc, end, times_of(run, attempts, now_utc)))},
+                             {"time", account_json(runs::account_of(run.created_utc, end, times))},
                              {"reached", std::move(reached)},
                              {"prediction", prediction_json(run)},
                              {"earlier_predictions", std::move(earlier)}});

@@ -47,9 +47,11 @@ std::string_view status_title(int status) {
                                                        {408, "Request Timeout"},
                                                        {409, "Conflict"},
                                                        {411, "Length Required"},
+                                                       {412, "Precondition Failed"},
                                                        {413, "Content Too Large"},
                                                        {414, "URI Too Long"},
                                                        {415, "Unsupported Media Type"},
+                                                       {416, "Range Not Satisfiable"},
                                                        {417, "Expectation Failed"},
                                                        {422, "Unprocessable Content"},
                                                        {431, "Request Header Fields Too Large"},
@@ -102,6 +104,12 @@ Response error_response(const base::Error& error, const std::string& body) {
 
 Response parameter_problem(const std::string& name, const std::string& message) {
   return problem(400, "user", message, {{"parameter", base::printable(name.substr(0, 50))}});
+}
+
+Response parameter_problem(const control::RequestError& error) {
+  const base::CodeMeaning meaning = base::meaning(error.code());
+  return problem(meaning.http_status, meaning.name, error.what(),
+                 {{"parameter", error.parameter()}});
 }
 
 Response empty_filter(const std::string& name) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "orchestrator/api/http.h"
+#include "orchestrator/control/request_error.h"
 
 namespace regatta::orchestrator::api {
 
@@ -30,6 +31,8 @@ namespace regatta::orchestrator::api {
 [[nodiscard]] Response error_response(const base::Error& error, const std::string& body);
 // 400, with the query parameter at fault in "parameter".
 [[nodiscard]] Response parameter_problem(const std::string& name, const std::string& message);
+// As its code says, which need not be 400: a run that is not there is 404.
+[[nodiscard]] Response parameter_problem(const control::RequestError& error);
 // 400 for a filter that is there and says nothing: by a slip everything would fit.
 [[nodiscard]] Response empty_filter(const std::string& name);
 // 405; allowed: "GET, POST"

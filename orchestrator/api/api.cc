@@ -30,6 +30,8 @@
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/control/journal_pulse.h"
 #include "orchestrator/control/reconcile.h"
+#include "orchestrator/control/request_error.h"
+#include "orchestrator/control/request_key.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/files/shared_files.h"
 #include "orchestrator/runs/run_records.h"
@@ -46,11 +48,7 @@ constexpr int kMostStepRows = 2000;
 
 // Tags of the query, which are no key of the body.
 void refuse_bad_tags(const runs::LabelChange& label) {
-  try {
-    (void)runs::changed({}, label);
-  } catch (const base::Error& error) {
-    throw base::Error(error.code(), error.what());
-  }
+  (void)control::by_parameter("tags", [&] { return runs::changed({}, label); });
 }
 
 }  // namespace
@@ -70,7 +68,7 @@ Response Api::answer(const Request& request) {
       if (request.path == "/api" || request.path.rfind("/api/", 0) == 0) {
         return error_response(404, "not_found", "no such address; the API is under /api/v1");
       }
-      if (request.method != "GET") return wrong_method("GET");
+      if (request.method != "GET") return wrong_method("GET, HEAD");
       return serve_page(request, page_directory_);
     }
     const auto found = find_route(
@@ -78,7 +76,12 @@ Response Api::answer(const Request& request) {
         base::split(std::string_view(request.path).substr(std::string(kBase).size()), '/'));
     if (const auto* refused = std::get_if<Response>(&found)) return *refused;
     const auto& call = std::get<Call>(found);
+    // Of a dry run too, which is to say what the request itself would.
+    const auto key = call.route.may_have_key ? key_of(request) : std::nullopt;
+    if (key) control::check_key(*key);
     return (this->*call.route.handle)(call);
+  } catch (const control::RequestError& error) {
+    return parameter_problem(error);
   } catch (const base::Error& error) {
     if (base::meaning(error.code()).http_status >= 500) {
       base::log(base::LogLevel::Error, std::string(error.what()) + " (request " + request.id + ")");
@@ -220,7 +223,7 @@ Response Api::checkpoints(const Call& call) {
     run = control::find_run(store, call.names.at(0));
     rows = checkpoints_json(store, *run);
   }
-  return json_response(200, checkpoint_api_.list(*run, std::move(rows)));
+  return checkpoint_list(checkpoint_api_.list(*run, std::move(rows)));
 }
 
 Response Api::nodes(const Call& call) {
@@ -333,17 +336,9 @@ Response Api::list(const Call& call) {
 
 Response Api::submit(const Call& call) {
   const Request& request = call.request;
-  std::vector<std::string> after;
-  if (const auto ids = call.text("after")) {
-    after = base::split(*ids, ',');
-    if (std::find(after.begin(), after.end(), "") != after.end()) {
-      return parameter_problem(
-          "after", "after has an empty id; use ids or names of runs with commas between them");
-    }
-  }
+  const std::vector<std::string> after = call.words("after");
   runs::LabelChange label;
-  label.tags = base::split(call.text("tags").value_or(""), ',');
-  std::erase(*label.tags, "");
+  label.tags = call.words("tags");
   refuse_bad_tags(label);
   if (call.flag("dry_run")) {
     return json_response(

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/control/request_error.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/store/series.h"
 
@@ -273,11 +274,10 @@ Response charts(store::StoreReads& store, const Call& call) {
   if (auto refused = refuse_end(call, "from", &wanted.from)) return *refused;
   if (auto refused = refuse_end(call, "to", &wanted.to)) return *refused;
   const std::vector<std::string> names = call.words("runs");
-  if (names.empty() || names.size() > kMostRuns ||
-      std::find(names.begin(), names.end(), "") != names.end()) {
+  if (names.empty() || names.size() > kMostRuns) {
     return parameter_problem("runs", "runs has " + std::to_string(names.size()) +
-                                         " ids or an empty one; use 1 to " +
-                                         std::to_string(kMostRuns) + " with commas between them");
+                                         " ids; use 1 to " + std::to_string(kMostRuns) +
+                                         " with commas between them");
   }
   std::vector<std::string> series = call.words("series");
   std::vector<std::string> sorted = series;
@@ -296,7 +296,9 @@ Response charts(store::StoreReads& store, const Call& call) {
   }
   Json list = Json::array();
   for (const std::string& name : names) {
-    list.push_back(run_charts(store, control::find_run(store, name), wanted, series));
+    const runs::Run run =
+        control::by_parameter("runs", [&] { return control::find_run(store, name); });
+    list.push_back(run_charts(store, run, wanted, series));
   }
   return json_response(200, {{"x", wanted.x}, {"runs", std::move(list)}});
 }

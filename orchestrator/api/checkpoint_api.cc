@@ -155,6 +155,13 @@ std::string version_of(const Exported& found) {
   return base::digest_of(text);
 }
 
+// In a thread that may wait for the file system.
+Response send_whole(const Request& request, base::FileSystem& files, files::SharedFiles* shared,
+                    Download download) {
+  check_sizes(files, download);
+  return send(request, files, shared, std::move(download));
+}
+
 Download archive_of(const base::Path& run_directory, std::vector<ArchivedFile> files,
                     const std::string& name, double modified_utc, const std::string& version) {
   for (ArchivedFile& file : files) file.name.insert(0, name + "/");
@@ -208,7 +215,10 @@ Response CheckpointApi::collect(const runs::Run& run, checkpoints::CheckpointToo
   return in_files(run, kWholeSeconds,
                   [mode, limit = most_verified_bytes_, reading = reading_](CheckpointTools tools) {
                     using Gc = checkpoints::CheckpointTools::Gc;
-                    if (mode == Gc::DryRun) return json_response(200, tools.gc(mode));
+                    // What may not be read here is told by the manifests.
+                    if (mode == Gc::DryRun && tools.newest_bytes() > limit) {
+                      return json_response(200, tools.gc(Gc::DryRunUnread));
+                    }
                     return read_whole(
                         *reading, tools, limit, "gc", [&] { return tools.newest_bytes(); },
                         [&] { return tools.gc(mode); });
@@ -252,7 +262,7 @@ Response CheckpointApi::send_file(const Request& request, const runs::Run& run,
                             stored.directory.filename().string() + "-" + file};
           download.digest = each.digest;
           download.held = let_go_elsewhere(tools.hold(stored.directory));
-          return send(request, *files, shared, std::move(download));
+          return send_whole(request, *files, shared, std::move(download));
         }
         throw_no_file(file, stored.directory.filename().string(), names);
       });
@@ -273,7 +283,7 @@ Response CheckpointApi::send_archive(const Request& request, const runs::Run& ru
                                                    stored.directory.filename().string(),
                                                    stored.written_utc, base::digest_of(digests));
                     download.held = let_go_elsewhere(tools.hold(stored.directory));
-                    return send(request, *files, shared, std::move(download));
+                    return send_whole(request, *files, shared, std::move(download));
                   });
 }
 
@@ -294,7 +304,7 @@ Response CheckpointApi::send_export_file(const Request& request, const runs::Run
                       } else {
                         download.version = version_of(found);
                       }
-                      return send(request, *files, shared, std::move(download));
+                      return send_whole(request, *files, shared, std::move(download));
                     }
                     throw_no_file(file, "the export", names);
                   });
@@ -306,10 +316,10 @@ Response CheckpointApi::send_export_archive(const Request& request, const runs::
                   [name, request, created = run.created_utc, exports = exports_, files = &files_,
                    shared = shared_](const CheckpointTools& tools) {
                     const Exported found = exported(tools, *exports, name);
-                    return send(request, *files, shared,
-                                archive_of(tools.run_directory(), found.files,
-                                           found.directory.filename().string() + "-export", created,
-                                           version_of(found)));
+                    return send_whole(request, *files, shared,
+                                      archive_of(tools.run_directory(), found.files,
+                                                 found.directory.filename().string() + "-export",
+                                                 created, version_of(found)));
                   });
 }
 
@@ -323,6 +333,15 @@ Response CheckpointApi::remove_export(const runs::Run& run, const std::string& n
     for (const Json& file : json["files"]) bytes += file["bytes"].get<std::uint64_t>();
     return json_response(200, {{"name", whole}, {"bytes", bytes}});
   });
+}
+
+// The same until something but an age is another, which goes with the clock.
+Response checkpoint_list(const Json& listed) {
+  Json steady = listed;
+  for (Json& row : steady["checkpoints"]) row["age_seconds"] = nullptr;
+  Response response = json_response(200, listed);
+  response.headers["ETag"] = "W/\"" + base::digest_of(base::json_text(steady)) + "\"";
+  return response;
 }
 
 Json CheckpointApi::list(const runs::Run& run, Json answer) const {

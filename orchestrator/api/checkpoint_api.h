@@ -86,4 +86,7 @@ class CheckpointApi {
   files::SharedFiles* shared_;
 };
 
+// Of what list() answers, with an ETag that no age has a part in.
+[[nodiscard]] Response checkpoint_list(const nlohmann::ordered_json& listed);
+
 }  // namespace regatta::orchestrator::api

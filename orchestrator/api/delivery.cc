@@ -88,6 +88,11 @@ Response with_request_id(Response response, const std::string& id) {
   return response;
 }
 
+bool is_known(const std::string& if_none_match, const std::string& tag) {
+  return if_none_match.find(tag.substr(tag.find('"'))) != std::string::npos ||
+         base::trimmed(if_none_match) == "*";
+}
+
 Response with_tag(Response response, const Request& request) {
   if (request.method != "GET" || response.status != 200) return response;
   if (response.headers.count("ETag") == 0) {
@@ -95,10 +100,7 @@ Response with_tag(Response response, const Request& request) {
     // Weak: whether compressed or not, it is the same answer.
     response.headers["ETag"] = "W/\"" + base::digest_of(response.body) + "\"";
   }
-  const std::string known = request.header("if-none-match");
-  const std::string& tag = response.headers["ETag"];
-  const std::string opaque = tag.substr(tag.find('"'));
-  if (known.find(opaque) == std::string::npos && base::trimmed(known) != "*") return response;
+  if (!is_known(request.header("if-none-match"), response.headers["ETag"])) return response;
   response.status = 304;
   response.body.clear();
   response.stream.reset();

@@ -16,6 +16,9 @@ namespace regatta::orchestrator::api {
 // With the id in X-Request-Id, and in the body of a problem.
 [[nodiscard]] Response with_request_id(Response response, const std::string& id);
 
+// Whether If-None-Match names this ETag, weak or not.
+[[nodiscard]] bool is_known(const std::string& if_none_match, const std::string& tag);
+
 // For GET and HEAD: 200 gets an ETag, and becomes 304 where If-None-Match has it.
 [[nodiscard]] Response with_tag(Response response, const Request& request);
 

@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <optional>
+#include <string_view>
+#include <vector>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/api/delivery.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -76,6 +81,15 @@ class SegmentStream final : public BodyStream {
   std::uint64_t begin_ = 0;  // of that segment
 };
 
+// Digits. What no integer holds lies behind the end of every file.
+std::optional<std::uint64_t> place_in_file(const std::string& digits) {
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(
+      base::parse_integer(digits).value_or(std::numeric_limits<std::int64_t>::max()));
+}
+
 // "bytes=0-499", "bytes=500-", "bytes=-500". Nothing: no range, or one that is not understood, or
 // several, which may be answered with the whole.
 std::optional<Range> parse_range(const std::string& text, std::uint64_t size) {
@@ -84,17 +98,16 @@ std::optional<Range> parse_range(const std::string& text, std::uint64_t size) {
   const std::string range = text.substr(kBytes.size());
   const std::size_t dash = range.find('-');
   if (dash == std::string::npos) return std::nullopt;
-  const auto first = base::parse_integer(range.substr(0, dash));
-  const auto last = base::parse_integer(range.substr(dash + 1));
+  const auto first = place_in_file(range.substr(0, dash));
+  const auto last = place_in_file(range.substr(dash + 1));
   if (dash == 0) {
-    if (!last || *last < 0) return std::nullopt;
-    return Range{size - std::min(size, static_cast<std::uint64_t>(*last)), size};
+    if (!last) return std::nullopt;
+    return Range{size - std::min(size, *last), size};
   }
-  if (!first || *first < 0 || (!last && dash + 1 != range.size())) return std::nullopt;
-  const auto begin = static_cast<std::uint64_t>(*first);
-  if (!last) return Range{begin, std::max(begin, size)};
+  if (!first || (!last && dash + 1 != range.size())) return std::nullopt;
+  if (!last) return Range{*first, std::max(*first, size)};
   if (*last < *first) return std::nullopt;
-  return Range{begin, std::max(begin, std::min(size, static_cast<std::uint64_t>(*last) + 1))};
+  return Range{*first, std::max(*first, std::min(size, *last + 1))};
 }
 
 std::string tag_of(const Download& download, std::uint64_t size) {
@@ -110,6 +123,16 @@ bool still_holds(const std::string& tag, const Download& download, std::uint64_t
   const auto before = base::parse_integer(tag.substr(dash + 1, tag.size() - dash - 2));
   return before && *before >= 0 && static_cast<std::uint64_t>(*before) <= size &&
          tag == tag_of(download, static_cast<std::uint64_t>(*before));
+}
+
+// By If-Match, whose comparison is a strong one.
+bool may_be_sent(const std::string& if_match, const std::string& tag) {
+  if (if_match.empty()) return true;
+  const std::vector<std::string> tags = base::split(if_match, ',');
+  return std::any_of(tags.begin(), tags.end(), [&](const std::string& each) {
+    const std::string_view named = base::trimmed(each, " \t");
+    return named == "*" || named == tag;
+  });
 }
 
 std::string safe_name(std::string name) {
@@ -176,9 +199,15 @@ Response send(const Request& request, base::FileSystem& files, files::SharedFile
   response.headers["Content-Disposition"] =
       "attachment; filename=\"" + safe_name(download.name) + "\"";
   if (!download.digest.empty()) response.headers["X-Digest-XXH3-128"] = download.digest;
+  if (!may_be_sent(request.header("if-match"), response.headers["ETag"])) {
+    return error_response(412, "precondition_failed",
+                          "the file is another one than If-Match names; ask without it");
+  }
   Range range{0, size};
   const std::string condition = request.header("if-range");
-  if (condition.empty() || still_holds(condition, download, size)) {
+  // What the client has it gets no part of (RFC 9110, 13.2.2): with_tag() makes it a 304.
+  const bool known = is_known(request.header("if-none-match"), response.headers["ETag"]);
+  if (!known && (condition.empty() || still_holds(condition, download, size))) {
     if (const auto asked = parse_range(request.header("range"), size)) {
       if (asked->begin >= asked->end) {
         Response refused = error_response(
@@ -197,6 +226,21 @@ Response send(const Request& request, base::FileSystem& files, files::SharedFile
   if (range.begin == range.end) return response;
   response.stream = std::make_shared<SegmentStream>(files, shared, std::move(download), range);
   return response;
+}
+
+void check_sizes(base::FileSystem& files, const Download& download) {
+  for (const Segment& segment : download.segments) {
+    if (segment.file.empty()) continue;
+    const std::string path = base::printable(segment.file.string());
+    if (!files.exists(segment.file)) {
+      throw base::Error(base::Code::Conflict, path + " is missing; verify the checkpoint");
+    }
+    const std::uint64_t size = files.size(segment.file);
+    if (size >= segment.size) continue;
+    throw base::Error(base::Code::Conflict,
+                      path + " has " + std::to_string(size) + " bytes and should have " +
+                          std::to_string(segment.size) + "; verify the checkpoint");
+  }
 }
 
 std::vector<Segment> tar_archive(const std::vector<ArchivedFile>& files, double modified_utc) {

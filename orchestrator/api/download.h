@@ -30,12 +30,17 @@ struct Download {
   std::shared_ptr<void> held{};  // kept until all is sent
 };
 
-// 200, 206 for a range of bytes (one; RFC 9110 section 14), 416 for one that it does not have. A
+// 200, 206 for a range of bytes (one; RFC 9110 section 14), 416 for one that it does not have, 412
+// where If-Match names other bytes. A range counts for nothing where If-None-Match names these. A
 // file that is shorter meanwhile breaks the answer off before the length that was promised. One
 // that grows has another tag with each size, and If-Range takes those that it had. `files` and
 // `shared` outlive the answer.
 [[nodiscard]] Response send(const Request& request, base::FileSystem& files,
                             files::SharedFiles* shared, Download download);
+
+// Code::Conflict where a file of it is shorter than it is to be, or no file: what send() would find
+// out when the head is gone. Waits for the file system.
+void check_sizes(base::FileSystem& files, const Download& download);
 
 struct ArchivedFile {
   std::string name;  // in the archive

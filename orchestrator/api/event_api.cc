@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/control/request_error.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/store/row_fields.h"
 
@@ -22,8 +23,7 @@ constexpr const char* kLastEventId = "last-event-id";
 // "run" is all kinds that begin with "run.".
 std::variant<store::EventFilter, Response> filter_of(store::StoreReads& store, const Call& call) {
   store::EventFilter filter;
-  for (const std::string& asked : base::split(call.text("kind").value_or(""), ',')) {
-    if (asked.empty()) continue;
+  for (const std::string& asked : call.words("kind")) {
     const std::vector<std::string> kinds = store::kinds_named(asked);
     filter.kinds.insert(filter.kinds.end(), kinds.begin(), kinds.end());
     if (kinds.empty()) {
@@ -34,7 +34,7 @@ std::variant<store::EventFilter, Response> filter_of(store::StoreReads& store, c
   }
   std::sort(filter.kinds.begin(), filter.kinds.end());
   filter.kinds.erase(std::unique(filter.kinds.begin(), filter.kinds.end()), filter.kinds.end());
-  for (const char* const name : {"kind", "run", "node", "by"}) {
+  for (const char* const name : {"run", "node", "by"}) {
     if (call.text(name) == "") return empty_filter(name);
   }
   filter.node = call.text("node").value_or("");
@@ -42,7 +42,7 @@ std::variant<store::EventFilter, Response> filter_of(store::StoreReads& store, c
   if (const auto run = call.text("run")) {
     // Of a run that was removed the events are still there, by its id.
     try {
-      filter.run = control::find_run(store, *run).id;
+      filter.run = control::by_parameter("run", [&] { return control::find_run(store, *run); }).id;
     } catch (const base::Error& error) {
       if (error.code() != base::Code::NotFound) throw;
       filter.run = *run;

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/runs/record_fields.h"
+#include "orchestrator/runs/run_presence.h"
 #include "orchestrator/slurm/job_book.h"
 #include "orchestrator/text/terminal.h"
 #include "trainer/contract/exit_code.h"
@@ -139,11 +140,12 @@ bool ends_the_same_way(const RunParts& parts) {
 }
 
 std::string summary_of(const runs::Run& run, const RunParts& parts,
-                       const std::optional<runs::Contact>& contact) {
+                       const std::optional<runs::Contact>& contact, double now_utc) {
   const std::string saved =
-      run.summary.checkpoint_step >= 0
-          ? "; its newest checkpoint is of step " + std::to_string(run.summary.checkpoint_step)
-          : "; it has no checkpoint";
+      (run.summary.checkpoint_step >= 0
+           ? "; its newest checkpoint is of step " + std::to_string(run.summary.checkpoint_step)
+           : "; it has no checkpoint") +
+      lost_text(run);
   const std::string beside = run.reason.empty() ? "" : "; it " + run.reason;
   switch (run.state) {
     case runs::RunState::Queued:
@@ -154,7 +156,7 @@ std::string summary_of(const runs::Run& run, const RunParts& parts,
                                      : "it was started, and its trainer has not reported yet") +
              beside;
     case runs::RunState::Running:
-      return state_text(run, static_cast<int>(parts.attempts.size())) + beside;
+      return state_text(run, static_cast<int>(parts.attempts.size()), now_utc) + beside;
     case runs::RunState::Stopping:
       if (is_silent(parts, contact)) {
         return "it is to be stopped, and Slurm has not been told so far" + saved;
@@ -168,11 +170,27 @@ std::string summary_of(const runs::Run& run, const RunParts& parts,
     case runs::RunState::Stopped:
       return "it was stopped" + (run.error.empty() ? "" : ": " + run.error) + saved;
     case runs::RunState::Failed:
-      return "it failed: " + sentence(run.error, "nobody said why") + saved;
+      return "it failed: " + sentence(run.error, "nobody said why") +
+             (runs::is_given_up(run) ? "" : saved);
     case runs::RunState::Cancelled:
       return "it was cancelled" + (run.error.empty() ? "" : ", " + run.error) + saved;
   }
   return "";
+}
+
+std::string next_of_silent(const runs::Run& run, const RunParts& parts) {
+  const std::string look = "; `regatta-train stacks --directory " +
+                           base::shell_word(run.directory) + "` on its node shows where it stands";
+  if (run.wanted == runs::Wanted::Observe) {
+    return "it was started by hand, and is left alone" + look;
+  }
+  const bool watched = !parts.attempts.empty() && parts.attempts.back().ranks > 1;
+  return (watched ? "its watchdog ends the attempt if its ranks stand still, and another follows; "
+                    "if that does not come, `"
+                  : "nothing, as long as its process lives; it may be evaluating or saving, and if "
+                    "it does not go on, `") +
+         base::shown_command("regatta requeue", run.id) +
+         "` starts another attempt from the newest checkpoint" + look;
 }
 
 std::string next_of(const runs::Run& run, const RunParts& parts,
@@ -192,6 +210,12 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
       return "training begins when every node has answered";
     case runs::RunState::Running:
       if (run.wait.category == runs::kSuspended) return "it trains on when its job is resumed";
+      if (silent_seconds(run, now_utc)) return next_of_silent(run, parts);
+      if (run.summary.step > run.summary.steps) {
+        return "this attempt goes on to the steps that its run file had when it began; `" +
+               base::shown_command("regatta requeue", run.id) + "` makes the run end at step " +
+               std::to_string(run.summary.steps);
+      }
       return "it ends at its target or at step " + std::to_string(run.summary.steps) +
              "; should an attempt end early, another goes on from the newest checkpoint";
     case runs::RunState::Stopping:
@@ -201,6 +225,9 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
       }
       return "it is cancelled as soon as it has saved, and killed if that takes too long";
     case runs::RunState::Failed:
+      if (runs::is_given_up(run)) {
+        return "nothing; `" + base::shown_command("regatta rm", run.id) + "` forgets it";
+      }
       if (run.wanted == runs::Wanted::Observe) return "nothing; it is over";
       return ends_the_same_way(parts)
                  ? "nothing; a resumed run has the same run file, so submit a changed one; where "
@@ -269,7 +296,7 @@ Json explain_json(const runs::Run& run, const RunParts& parts,
                   const std::optional<runs::Contact>& contact, double now_utc) {
   Json json{{"id", run.id},
             {"state", runs::name_of(run.state)},
-            {"summary", summary_of(run, parts, contact)},
+            {"summary", summary_of(run, parts, contact, now_utc)},
             {"next", next_of(run, parts, contact, now_utc)},
             {"slurm", runs::is_over(run.state) ? Json(nullptr) : contact_json(contact, now_utc)},
             {"waiting", waiting_json(run)},

@@ -43,6 +43,12 @@ runs::LabelChange parse_labels(const std::string& body) {
       good = false;
     }
   }
+  if (good && change.tags && (json.contains("add_tags") || json.contains("remove_tags"))) {
+    throw base::Error(base::Code::User,
+                      "tags are all that it has from then on; send either these, or add_tags and "
+                      "remove_tags",
+                      "tags");
+  }
   if (good) return change;
   throw base::Error(base::Code::User,
                     R"(the body is not {"tags": ["…"]} or {"add_tags": ["…"], "remove_tags": )"

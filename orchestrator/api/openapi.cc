@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ascii.h"
@@ -12,6 +13,7 @@
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/api.h"
 #include "orchestrator/api/schemas.h"
+#include "orchestrator/control/request_key.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -43,6 +45,7 @@ Json schema_of(const Parameter& parameter) {
     case Parameter::Kind::Moment:
       schema = {{"type", "string"}, {"format", "date-time"}};
       break;
+    case Parameter::Kind::List:
     case Parameter::Kind::Text:
       schema = {{"type", "string"}};
       break;
@@ -90,6 +93,7 @@ Json example_of(const Parameter& parameter) {
       return choices.back();
     case Parameter::Kind::Moment:
       return "2026-11-27T10:30:00Z";
+    case Parameter::Kind::List:
     case Parameter::Kind::Text:
       break;
   }
@@ -157,12 +161,62 @@ Json body_of(const Route& route) {
   return body;
 }
 
+bool is_stream(const Route& route) {
+  return !route.answers.empty() && route.answers.front().schema == "EventStream";
+}
+bool is_file(const Route& route) {
+  return !route.answers.empty() && route.answers.front().schema == "FileBytes";
+}
+
+Json header_parameter(const char* name, const char* what, Json schema = {{"type", "string"}}) {
+  return {{"name", name},
+          {"in", "header"},
+          {"required", false},
+          {"description", what},
+          {"schema", std::move(schema)}};
+}
+
+// What delivery.cc, download.cc and event_api.cc read of a request's head.
+void add_headers(const Route& route, Json* parameters) {
+  if (is_stream(route)) {
+    parameters->push_back(header_parameter("Last-Event-ID",
+                                           "the number of the last event that was seen, instead of "
+                                           "`since`",
+                                           {{"type", "integer"}, {"minimum", 0}}));
+  } else if (route.method == "GET") {
+    parameters->push_back(
+        header_parameter("If-None-Match", "the `ETag` of an answer: 304 if it is still the same"));
+  }
+  if (is_file(route)) {
+    parameters->push_back(
+        header_parameter("Range", "one range of bytes (RFC 9110), such as `bytes=1000-`"));
+    parameters->push_back(header_parameter(
+        "If-Range", "the `ETag` that the range is of; all is sent if it is another by now"));
+  }
+  if (route.may_have_key) {
+    parameters->push_back(header_parameter(
+        "Idempotency-Key",
+        "an equal request with the same key does nothing again, and answers the same run",
+        {{"type", "string"},
+         {"minLength", 1},
+         {"maxLength", control::kLongestKey},
+         {"pattern", "^[!-~]+$"}}));
+  }
+}
+
 Json answers_of(const Route& route) {
   Json answers = Json::object();
   for (const RouteAnswer& answer : route.answers) {
     const std::string when(answer.when.empty() ? status_title(answer.status) : answer.when);
     answers[std::to_string(answer.status)] = {{"description", when},
                                               {"content", content(answer.type, answer.schema)}};
+  }
+  if (route.method == "GET" && !is_stream(route)) {
+    answers["304"] = {{"description", "it is still what `If-None-Match` names"}};
+  }
+  if (is_file(route)) {
+    answers["416"] = {{"description", "no byte of it is in the range"},
+                      {"content", content(kProblemType, "Problem")}};
   }
   answers["default"] = {{"description", "what is wrong, and what to do"},
                         {"content", content(kProblemType, "Problem")}};
@@ -177,15 +231,7 @@ Json operation(const Route& route) {
   for (const Parameter& parameter : route.query) {
     json["parameters"].push_back(query_parameter(parameter));
   }
-  if (route.may_have_key) {
-    json["parameters"].push_back(
-        {{"name", "Idempotency-Key"},
-         {"in", "header"},
-         {"required", false},
-         {"description",
-          "an equal request with the same key does nothing again, and answers the same run"},
-         {"schema", {{"type", "string"}}}});
-  }
+  add_headers(route, &json["parameters"]);
   if (route.body != RequestBody::None) json["requestBody"] = body_of(route);
   json["responses"] = answers_of(route);
   return json;

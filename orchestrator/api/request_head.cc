@@ -26,6 +26,17 @@ std::string_view take_line(std::string_view* text) {
   return line;
 }
 
+// Of "http://host/path", which says more than Host does (RFC 9112, 3.2.2), the host is taken off.
+void take_authority(RequestHead* head) {
+  constexpr std::string_view kScheme = "http://";
+  if (base::lower_case(head->target.substr(0, kScheme.size())) != kScheme) return;
+  const std::string rest = head->target.substr(kScheme.size());
+  const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
+  if (end == 0) return;
+  head->authority = rest.substr(0, end);
+  head->target = (end < rest.size() && rest[end] == '/' ? "" : "/") + rest.substr(end);
+}
+
 // Why the request line will not do; nothing when it will.
 std::optional<Response> read_request_line(std::string_view line, RequestHead* head) {
   const std::size_t first = line.find(' ');
@@ -59,11 +70,13 @@ std::optional<Response> read_request_line(std::string_view line, RequestHead* he
   }
   const bool plain = std::all_of(target.begin(), target.end(),
                                  [](char c) { return c > 0x20 && c < 0x7F && c != '#'; });
-  if (target.empty() || !plain || (target.front() != '/' && target != "*")) {
-    return error_response(400, "bad_request", "the target is not a path that begins with '/'");
-  }
   head->method = method;
   head->target = target;
+  take_authority(head);
+  if (head->target.empty() || !plain || (head->target.front() != '/' && target != "*")) {
+    return error_response(400, "bad_request", "the target is not a path that begins with '/'");
+  }
+  head->needs_host = version == "HTTP/1.1";
   return std::nullopt;
 }
 
@@ -73,16 +86,20 @@ std::optional<Response> read_framing(RequestHead* head) {
     return error_response(411, "length_required", "send the body with Content-Length");
   }
   std::size_t hosts = 0;
-  for (const Field& field : head->fields) {
+  for (Field& field : head->fields) {
     if (field.name == "host" && ++hosts > 1) {
       return error_response(400, "bad_request", "there are two Host headers");
     }
+    if (field.name == "host" && !head->authority.empty()) field.value = head->authority;
     if (field.name != "content-length") continue;
     if (head->content_length || field.value.empty() || field.value.size() > kMaxLengthDigits ||
         field.value.find_first_not_of("0123456789") != std::string::npos) {
       return error_response(400, "bad_request", "Content-Length is not a number");
     }
     head->content_length = std::stoull(field.value);
+  }
+  if (hosts == 0 && head->needs_host) {
+    return error_response(400, "bad_request", "there is no Host header; HTTP/1.1 needs one");
   }
   if (head->method == "POST" && !head->content_length) {
     return error_response(411, "length_required", "send the body with Content-Length");
@@ -227,6 +244,8 @@ Request without_path(const RequestHead& head) {
     read_query(std::string_view(head.target).substr(mark + 1), &request);
   }
   for (const Field& field : head.fields) {
+    // A range is asked for by GET alone (RFC 9110, 14.2).
+    if (head.method == "HEAD" && (field.name == "range" || field.name == "if-range")) continue;
     const auto [it, first] = request.headers.emplace(field.name, field.value);
     if (!first) it->second += ", " + field.value;
   }

@@ -25,7 +25,9 @@ struct Field {
 
 struct RequestHead {
   std::string method;
-  std::string target;  // as sent; begins with '/' (or is "*")
+  std::string target;       // as sent, but for `authority`; begins with '/' (or is "*")
+  std::string authority;    // of "http://host/path", which stands in the place of Host; or empty
+  bool needs_host = false;  // of HTTP/1.1
   std::vector<Field> fields;
   std::optional<std::uint64_t> content_length;
 

@@ -20,7 +20,7 @@ constexpr Parameter kListQuery[] = {
     {"name", Kind::Text, "only runs whose name begins so"},
     {"text", Kind::Text,
      "only runs with this in their id, name or error; ASCII letters of any case"},
-    {"tag", Kind::Text, "only runs with this tag; with commas between them, with all of these"},
+    {"tag", Kind::List, "only runs with this tag; with commas between them, with all of these"},
     {"owner", Kind::Text, "only runs that this one submitted: `uid 1000`, `token`"},
     {"node", Kind::Text, "only runs of which a launch had this node"},
     {"since", Kind::Moment, "only runs created from this moment on"},
@@ -35,9 +35,9 @@ constexpr Parameter kListQuery[] = {
      "false"},
 };
 constexpr Parameter kSubmitQuery[] = {
-    {"after", Kind::Text,
+    {"after", Kind::List,
      "ids or names of at most 32 runs, with commas between them, that must have succeeded before"},
-    {"tags", Kind::Text, "tags that it is to have, with commas between them"},
+    {"tags", Kind::List, "tags that it is to have, with commas between them"},
     {"dry_run", Kind::Flag, "only say what would be submitted", "false"},
 };
 constexpr Parameter kShowQuery[] = {
@@ -76,7 +76,7 @@ constexpr Parameter kNodesQuery[] = {
      "false"},
 };
 constexpr Parameter kEventKind = {
-    "kind", Kind::Text,
+    "kind", Kind::List,
     "only of these kinds, with commas between them; `run` is all that begin with `run.`"};
 constexpr Parameter kEventRun = {"run", Kind::Text, "only of this run, by id or name"};
 constexpr Parameter kEventNode = {"node", Kind::Text, "only of this node"};
@@ -103,7 +103,7 @@ constexpr Parameter kEventStreamQuery[] = {
      "", "", 0, kMostCursor},
 };
 constexpr Parameter kChartQuery[] = {
-    {"runs", Kind::Text, "ids or names of at most 16 runs, with commas between them; needed"},
+    {"runs", Kind::List, "ids or names of at most 16 runs, with commas between them; needed"},
     {"series", Kind::Words, "at most 16 of these; the last two are of evaluations", "loss",
      "loss mlm_loss samples tokens step_seconds samples_per_second tokens_per_second "
      "exposed_seconds imbalance moved_bytes goodput noise_scale efficiency mfu utilisation "

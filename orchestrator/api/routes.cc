@@ -54,6 +54,30 @@ std::optional<bool> parse_flag(const std::string& text) {
   return std::nullopt;
 }
 
+// ".258" at the front, which is taken off.
+double take_fraction(std::string_view* text) {
+  if (text->empty() || text->front() != '.') return 0;
+  const std::size_t end = std::min(text->find_first_not_of("0123456789", 1), text->size());
+  const auto fraction = base::parse_number("0" + std::string(text->substr(0, end)));
+  if (end == 1 || !fraction) return 0;  // what is left is no zone
+  text->remove_prefix(end);
+  return *fraction;
+}
+
+// Of "Z" or "+05:30", whose plus a query has as a space where it was not sent as %2B.
+std::optional<double> seconds_east(std::string_view zone) {
+  if (zone == "Z") return 0;
+  const auto is_digit = [&](std::size_t at) { return zone[at] >= '0' && zone[at] <= '9'; };
+  if (zone.size() != 6 || std::string_view("+- ").find(zone[0]) == std::string_view::npos ||
+      zone[3] != ':' || !is_digit(1) || !is_digit(2) || !is_digit(4) || !is_digit(5)) {
+    return std::nullopt;
+  }
+  const int hours = 10 * (zone[1] - '0') + zone[2] - '0';
+  const int minutes = 10 * (zone[4] - '0') + zone[5] - '0';
+  if (hours > 23 || minutes > 59) return std::nullopt;
+  return (zone[0] == '-' ? -60.0 : 60.0) * (60 * hours + minutes);
+}
+
 // What a value has to be; empty where it is that.
 std::string wanted_of(const Parameter& parameter, const std::string& value) {
   switch (parameter.kind) {
@@ -75,8 +99,13 @@ std::string wanted_of(const Parameter& parameter, const std::string& value) {
         }
       }
       return "";
+    case Parameter::Kind::List: {
+      const std::vector<std::string> all = base::split(value, ',');
+      const bool none = value.empty() || std::find(all.begin(), all.end(), "") != all.end();
+      return none ? "one or more with a comma between each two, or leave it out" : "";
+    }
     case Parameter::Kind::Moment:
-      return parse_moment(value) ? "" : "a moment in UTC such as 2026-11-27T10:30:00Z";
+      return parse_moment(value) ? "" : "a moment such as 2026-11-27T10:30:00Z";
     case Parameter::Kind::Text:
       return "";
   }
@@ -142,14 +171,20 @@ std::optional<Response> refuse_body(const Request& request, RequestBody taken, P
 }
 
 std::optional<double> parse_moment(const std::string& text) {
-  for (const char* const form : {"%Y-%m-%d", "%Y-%m-%dT%H:%MZ", "%Y-%m-%dT%H:%M:%SZ"}) {
+  constexpr const char* kForms[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"};
+  for (const char* const form : kForms) {
     std::tm parts{};
     const char* const end = ::strptime(text.c_str(), form, &parts);
-    if (end == nullptr || end != text.c_str() + text.size()) continue;
+    if (end == nullptr) continue;
     const std::tm before = parts;
     const std::time_t moment = ::timegm(&parts);  // which makes March 2 of February 30
     if (before.tm_mday != parts.tm_mday) return std::nullopt;
-    return static_cast<double>(moment);
+    std::string_view rest(end, static_cast<std::size_t>(text.c_str() + text.size() - end));
+    if (form == kForms[2] && rest.empty()) return static_cast<double>(moment);
+    const double fraction = form == kForms[0] ? take_fraction(&rest) : 0;
+    const auto east = form == kForms[2] ? std::nullopt : seconds_east(rest);
+    if (!east) return std::nullopt;
+    return static_cast<double>(moment) + fraction - *east;
   }
   return std::nullopt;
 }
@@ -245,6 +280,7 @@ std::variant<Call, Response> find_route(std::span<const Route> routes, const Req
       return call;
     }
     methods.emplace_back(route.method);
+    if (route.method == "GET") methods.emplace_back("HEAD");
   }
   return wrong_method(base::join(methods, ", "));
 }

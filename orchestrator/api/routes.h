@@ -25,9 +25,9 @@ enum class Scope { Read, Change, Owner };
 
 // A parameter of a query.
 struct Parameter {
-  // Words: one or more of the choices, with commas between them. Moment: ISO 8601 in UTC, a date or
-  // a date and a time.
-  enum class Kind { Integer, Flag, Word, Words, Text, Moment };
+  // Words: one or more of the choices, with commas between them. Moment: RFC 3339, or a date.
+  // List: one or more texts, none of them empty, with commas between them.
+  enum class Kind { Integer, Flag, Word, Words, Text, List, Moment };
   std::string_view name;
   Kind kind = Kind::Text;
   std::string_view what;           // one line, for the document
@@ -107,7 +107,8 @@ struct Call {
 [[nodiscard]] std::optional<Response> refuse_scope(const Request& request, Scope scope,
                                                    const std::string& message);
 
-// "2026-11-27", "2026-11-27T10:30Z" or "2026-11-27T10:30:15Z" as seconds since 1970.
+// RFC 3339, as "2026-11-27T10:30:15.25Z" or "2026-11-27T12:30:15+02:00" (seconds may be left out),
+// or "2026-11-27", which begins in UTC, as seconds since 1970.
 [[nodiscard]] std::optional<double> parse_moment(const std::string& text);
 
 }  // namespace regatta::orchestrator::api

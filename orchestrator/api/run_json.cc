@@ -5,11 +5,13 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "checkpoint/store.h"
 #include "orchestrator/api/accuracy_json.h"
 #include "orchestrator/api/answer_fields.h"
 #include "orchestrator/api/shown_config.h"
 #include "orchestrator/runs/record_fields.h"
+#include "orchestrator/runs/run_presence.h"
 #include "orchestrator/store/abandoned_points.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/series.h"
@@ -22,6 +24,13 @@ using Json = nlohmann::ordered_json;
 constexpr int kWarningsShown = 20;
 constexpr std::size_t kMostBuckets = 512;
 constexpr std::size_t kMostKeys = 80;  // of a row; more only cost time
+
+// A journal has a record a step, and with several ranks one a second. What takes longer is shown;
+// the clock of its node may be seconds behind.
+constexpr double kSilentSeconds = 30;
+constexpr double kSilentSteps = 5;  // of the usual length; slow steps are no silence
+// What else a trainer does has no record while it goes on: loading, evaluating.
+constexpr double kSilentBesideTraining = 60;
 
 // The newest attempt, and the end of the launch that made it.
 Json attempt_json(const store::RunRow& row) {
@@ -124,9 +133,31 @@ std::optional<double> since_submission(const runs::Run& run, double now_utc) {
   return std::max(0.0, end - run.created_utc);
 }
 
+// An attempt goes on as it began, past the end that its run file has by now.
+std::string steps_text(const runs::Run& run) {
+  const runs::RunSummary& summary = run.summary;
+  const std::string step = "step " + std::to_string(summary.step);
+  const std::string steps = std::to_string(summary.steps);
+  if (summary.step <= summary.steps) return step + " of " + steps;
+  const bool goes_on = run.state == runs::RunState::Running;
+  return step + "; was to end at " + steps +
+         (goes_on ? ", and this attempt goes on as it began" : "");
+}
+
+// Of one that was killed before it had saved.
+std::string loss_text(const runs::Run& run) {
+  const std::string lost = lost_text(run);
+  const std::int64_t saved = run.summary.checkpoint_step;
+  if (lost.empty()) return "";
+  return (saved < 0 ? "; it has no checkpoint"
+                    : "; its newest checkpoint is of step " + std::to_string(saved)) +
+         lost;
+}
+
 std::optional<double> predicted_seconds(const runs::Run& run, double now_utc) {
   const runs::RunSummary& summary = run.summary;
   if (!summary.crossing || runs::is_over(run.state)) return std::nullopt;
+  if (silent_seconds(run, now_utc)) return std::nullopt;  // it has not moved since
   const double since = std::max(0.0, now_utc - summary.last_record_utc);
   return std::max(0.0, *summary.crossing - summary.axis_seconds - since);
 }
@@ -148,6 +179,17 @@ void add_judgement(const runs::Run& run, double now_utc, Json* json) {
   (*json)["predicted_seconds_to_target"] = number(predicted_seconds(run, now_utc));
 }
 
+// How fast it trained before is no speed that it has now.
+void add_silence(const runs::Run& run, double now_utc, Json* json) {
+  const std::optional<double> silence = silent_seconds(run, now_utc);
+  (*json)["silent_seconds"] = number(silence);
+  if (!silence) return;
+  for (const char* const rate :
+       {"samples_per_second", "tokens_per_second", "mfu", "utilisation", "goodput"}) {
+    if (json->contains(rate)) (*json)[rate] = nullptr;
+  }
+}
+
 }  // namespace
 
 RunParts read_parts(store::StoreReads& store, runs::RunNumber run) {
@@ -155,34 +197,65 @@ RunParts read_parts(store::StoreReads& store, runs::RunNumber run) {
           store.checkpoint_failures(run)};
 }
 
-std::string state_text(const runs::Run& run, int attempts) {
+std::optional<double> silent_seconds(const runs::Run& run, double now_utc) {
   const runs::RunSummary& summary = run.summary;
-  const std::string steps =
-      "step " + std::to_string(summary.step) + " of " + std::to_string(summary.steps);
+  if (run.state != runs::RunState::Running || run.wait.category == runs::kSuspended ||
+      summary.last_record_utc <= 0) {
+    return std::nullopt;
+  }
+  double bound = kSilentBesideTraining;
+  if ((summary.phase.empty() || summary.phase == "training") && summary.step > 0 &&
+      summary.samples_per_second.value_or(0) > 0) {
+    const double samples = static_cast<double>(summary.samples) / static_cast<double>(summary.step);
+    bound = std::max(kSilentSeconds, kSilentSteps * samples / *summary.samples_per_second);
+  }
+  const double silence = now_utc - summary.last_record_utc;
+  return silence >= bound ? std::optional(silence) : std::nullopt;
+}
+
+std::string lost_text(const runs::Run& run) {
+  const runs::RunSummary& summary = run.summary;
+  const bool resumable = run.state == runs::RunState::Cancelled ||
+                         run.state == runs::RunState::Stopped ||
+                         (run.state == runs::RunState::Failed && !runs::is_given_up(run));
+  // A fork without a checkpoint of its own has its parent's.
+  if (!resumable || (summary.checkpoint_step < 0 && !run.forked_from.empty())) return "";
+  const std::int64_t lost = summary.step - std::max<std::int64_t>(0, summary.checkpoint_step);
+  if (lost <= 0) return "";
+  return "; " + base::plural(lost, "step") + (lost == 1 ? " is" : " are") + " lost";
+}
+
+std::string state_text(const runs::Run& run, int attempts, double now_utc) {
+  const runs::RunSummary& summary = run.summary;
+  const std::string steps = steps_text(run);
   switch (run.state) {
     case runs::RunState::Queued:
       return run.reason.empty() ? "waits to be started" : run.reason;
     case runs::RunState::Starting:
       return attempts > 0 ? "attempt " + std::to_string(attempts + 1) + " is starting"
                           : "the first attempt is starting";
-    case runs::RunState::Running:
+    case runs::RunState::Running: {
       if (run.wait.category == runs::kSuspended) return "suspended by Slurm, " + steps;
-      if (summary.phase == "loading") return summary.phase;
-      return (summary.phase.empty() ? "training" : summary.phase) + ", " + steps;
+      const std::optional<double> silence = silent_seconds(run, now_utc);
+      const std::string silent = silence ? "; silent for " + base::human_seconds(*silence) : "";
+      if (summary.phase == "loading") return summary.phase + silent;
+      return (summary.phase.empty() ? "training" : summary.phase) + ", " + steps + silent;
+    }
     case runs::RunState::Stopping:
       return "writes a checkpoint and stops, " + steps;
     case runs::RunState::Succeeded:
       if (summary.time_to_accuracy_seconds) {
         return "reached its target after " + base::human_seconds(*summary.time_to_accuracy_seconds);
       }
+      if (summary.step < summary.steps) return "ended at an earlier target, " + steps;
       return summary.target ? "finished without reaching its target, " + steps
                             : "finished, " + steps;
     case runs::RunState::Stopped:
-      return summary.step == 0 ? "stopped" : "stopped, " + steps;
+      return summary.step == 0 ? "stopped" : "stopped, " + steps + loss_text(run);
     case runs::RunState::Failed:
       return run.error.empty() ? "failed" : "failed: " + run.error;
     case runs::RunState::Cancelled:
-      return summary.step == 0 ? "cancelled" : "cancelled, " + steps;
+      return summary.step == 0 ? "cancelled" : "cancelled, " + steps + loss_text(run);
   }
   return "";
 }
@@ -193,15 +266,16 @@ Json row_json(const store::RunRow& row, double now_utc) {
   Json json = Json::object();
   json.get_ref<Json::object_t&>().reserve(kMostKeys);
   add_fields(run, &json);
-  json["state_text"] = state_text(run, row.attempts);
+  json["state_text"] = state_text(run, row.attempts, now_utc);
   json["attempts"] = row.attempts;
   json["attempt"] = attempt_json(row);
   add_fields(run.summary, &json);
+  add_silence(run, now_utc, &json);
   add_judgement(run, now_utc, &json);
   add_ranks(json, row, now_utc);
   json["checkpoint"] = nullptr;
   const runs::RunSummary& summary = run.summary;
-  if (!summary.checkpoint.empty()) {
+  if (!summary.checkpoint.empty() && !runs::is_given_up(run)) {
     json["checkpoint"] = {{"step", summary.checkpoint_step},
                           {"name", summary.checkpoint},
                           {"path", run.directory + "/checkpoints/" + summary.checkpoint}};
@@ -214,6 +288,7 @@ const ChosenKeys& slim_keys() {
                                "name",
                                "state",
                                "state_text",
+                               "silent_seconds",
                                "created_at",
                                "started_at",
                                "ended_at",
@@ -250,9 +325,10 @@ Json slim_json(const store::RunRow& row, double now_utc) {
   const runs::Run& run = shown(row.run, &other);
   Json json = in_order;
   add_fields(run, &json, &slim_keys());
-  json["state_text"] = state_text(run, row.attempts);
+  json["state_text"] = state_text(run, row.attempts, now_utc);
   json["attempts"] = row.attempts;
   add_fields(run.summary, &json, &slim_keys());
+  add_silence(run, now_utc, &json);
   add_judgement(run, now_utc, &json);
   return json;
 }
@@ -333,6 +409,7 @@ Json checkpoints_json(store::StoreReads& store, const runs::Run& run) {
     Json json;
     add_fields(row, &json);
     if (name) json["step"] = name->step;
+    if (row.status == "written" && runs::is_given_up(run)) json["status"] = "removed";
     json["path"] = run.directory + "/checkpoints/" + row.name;
     list.push_back(std::move(json));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,15 @@ struct RunParts {
 [[nodiscard]] nlohmann::ordered_json checkpoints_json(store::StoreReads& store,
                                                       const runs::Run& run);
 
+// For how long a run that trains has said nothing, by its clock and this one, where that is longer
+// than its steps account for; seconds. An evaluation or a checkpoint may take as long.
+[[nodiscard]] std::optional<double> silent_seconds(const runs::Run& run, double now_utc);
+
+// "; 1111 steps are lost": those behind the newest checkpoint of a run that is over and would begin
+// with it; empty: none, or nobody knows.
+[[nodiscard]] std::string lost_text(const runs::Run& run);
+
 // "training, step 412 of 4000"
-[[nodiscard]] std::string state_text(const runs::Run& run, int attempts);
+[[nodiscard]] std::string state_text(const runs::Run& run, int attempts, double now_utc);
 
 }  // namespace regatta::orchestrator::api

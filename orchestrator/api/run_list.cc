@@ -1,5 +1,6 @@
 #include "orchestrator/api/run_list.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cinttypes>
@@ -9,7 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/ascii.h"
+#include "base/digest.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/api/answers.h"
@@ -40,8 +43,7 @@ store::RunFilter filter_of(const Call& call) {
                                              {"all", store::Archived::Also}});
   filter.name_prefix = call.text("name").value_or("");
   filter.text = call.text("text").value_or("");
-  filter.tags = base::split(call.text("tag").value_or(""), ',');
-  std::erase(filter.tags, "");
+  filter.tags = call.words("tag");
   filter.owner = call.text("owner").value_or("");
   filter.node = call.text("node").value_or("");
   filter.since_utc = call.moment("since");
@@ -85,6 +87,21 @@ std::string order_letters(const store::RunFilter& filter) {
           filter.order == store::SortOrder::Descending ? 'd' : 'a'};
 }
 
+// "-1a2b3c4d": which runs the list has, whatever the order of the words; empty: all that are not
+// archived.
+std::string filter_mark(const store::RunFilter& filter) {
+  const auto text = [](store::RunFilter of) {
+    std::sort(of.states.begin(), of.states.end());
+    std::sort(of.tags.begin(), of.tags.end());
+    const auto moment = [](const std::optional<double>& utc) { return utc ? Json(*utc) : Json(); };
+    return base::json_text(Json{of.states, of.archived, of.name_prefix, of.tags, of.owner, of.node,
+                                of.text, moment(of.since_utc), moment(of.until_utc)});
+  };
+  constexpr std::size_t kDigits = 8;
+  const std::string own = text(filter);
+  return own == text({}) ? "" : "-" + base::digest_of(own).substr(0, kDigits);
+}
+
 }  // namespace
 
 std::string cursor_text(const store::RunFilter& filter, const store::ListPlace& place) {
@@ -94,15 +111,19 @@ std::string cursor_text(const store::RunFilter& filter, const store::ListPlace& 
                       : base::formatted("%016" PRIx64,
                                         std::bit_cast<std::uint64_t>(std::get<double>(place.key)));
   return order_letters(filter) + key + "-" +
-         base::formatted("%" PRIx64, static_cast<std::uint64_t>(place.number));
+         base::formatted("%" PRIx64, static_cast<std::uint64_t>(place.number)) +
+         filter_mark(filter);
 }
 
 std::optional<store::ListPlace> parse_cursor(const store::RunFilter& filter,
                                              const std::string& text) {
-  const std::size_t dash = text.rfind('-');
+  const std::string mark = filter_mark(filter);
+  if (!text.ends_with(mark)) return std::nullopt;
+  const std::string_view rest = std::string_view(text).substr(0, text.size() - mark.size());
+  const std::size_t dash = rest.rfind('-');
   if (dash == std::string::npos || dash < 2) return std::nullopt;
-  const std::string_view key = std::string_view(text).substr(2, dash - 2);
-  const auto number = whole_hex(std::string_view(text).substr(dash + 1));
+  const std::string_view key = rest.substr(2, dash - 2);
+  const auto number = whole_hex(rest.substr(dash + 1));
   if (!number) return std::nullopt;
   store::ListPlace place;
   place.number = static_cast<std::int64_t>(*number);
@@ -128,7 +149,7 @@ Json slim_row(const Json& row) {
 }
 
 Response list_runs(store::StoreReads& store, const Call& call, double now_utc) {
-  for (const char* const name : {"tag", "owner", "node"}) {
+  for (const char* const name : {"owner", "node"}) {
     if (call.text(name) == "") return empty_filter(name);
   }
   store::RunFilter filter = filter_of(call);

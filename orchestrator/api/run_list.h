@@ -10,11 +10,11 @@
 
 namespace regatta::orchestrator::api {
 
-// The answer, or 400 for a cursor that is not one of a list that is sorted so.
+// The answer, or 400 for a cursor that is not one of a list that is filtered and sorted so.
 [[nodiscard]] Response list_runs(store::StoreReads& store, const Call& call, double now_utc);
 
 // A place as clients get it: nothing that they should read. parse_cursor() takes what cursor_text()
-// makes of a place in a list sorted so, and nothing else.
+// makes of a place in a list filtered and sorted so, and nothing else.
 [[nodiscard]] std::string cursor_text(const store::RunFilter& filter,
                                       const store::ListPlace& place);
 [[nodiscard]] std::optional<store::ListPlace> parse_cursor(const store::RunFilter& filter,

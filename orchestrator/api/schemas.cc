@@ -40,6 +40,7 @@ Json full_row() {
   return with(
       std::move(schema),
       {{"state_text", text()},
+       {"silent_seconds", or_null(any_number())},
        {"attempts", integer()},
        {"attempt", or_null(object({{"number", integer()},
                                    {"execution", or_null(text())},

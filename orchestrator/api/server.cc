@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -27,6 +28,8 @@ constexpr files::WorkLane::Size kWrites{4, 96};
 constexpr files::WorkLane::Size kQuick{2, 64};
 constexpr int kStreamWorkers = 4;
 
+constexpr std::size_t kMostPort = 6;  // with its colon
+
 std::string value_of(const RequestHead& head, std::string_view name) {
   const std::string* const value = head.find(name);
   return value == nullptr ? "" : *value;
@@ -42,13 +45,16 @@ bool is_loopback(const std::string& address) {
 }
 
 bool host_is_allowed(const std::string& host, const std::string& address) {
-  std::string name = base::lower_case(host);
-  if (!name.empty() && name.front() == '[') {
-    const std::size_t end = name.find(']');
-    if (end == std::string::npos) return false;
-    name = name.substr(1, end - 1);
-  } else {
-    name = name.substr(0, name.find(':'));
+  const std::string whole = base::lower_case(host);
+  const bool v6 = !whole.empty() && whole.front() == '[';
+  const std::size_t end = std::min(whole.find(v6 ? ']' : ':'), whole.size());
+  if (v6 && end == whole.size()) return false;
+  const std::string name = v6 ? whole.substr(1, end - 1) : whole.substr(0, end);
+  const std::string_view port = std::string_view(whole).substr(v6 ? end + 1 : end);
+  // Nothing but a port may follow, or "127.0.0.1:1@evil" were this host.
+  if (!port.empty() && (port.front() != ':' || port.size() > kMostPort ||
+                        port.find_first_not_of("0123456789", 1) != std::string_view::npos)) {
+    return false;
   }
   return name == "localhost" || name == "127.0.0.1" || name == "::1" ||
          name == base::lower_case(address);

@@ -135,24 +135,7 @@ checkpoint::CheckpointStore CheckpointTools::store() const {
 }
 
 std::vector<Entry> CheckpointTools::entries() const {
-  std::vector<Entry> all = store().list();
-  const auto found = checkpoint::read_found_damage(files_, run_directory_ / "checkpoints");
-  for (Entry& entry : all) {
-    const auto damage = found.find(entry.name);
-    if (entry.status != Status::Valid || damage == found.end()) continue;
-    entry.status = Status::Damaged;
-    entry.reason = damage->second;
-  }
-  return all;
-}
-
-std::set<std::string> CheckpointTools::found_damaged() const {
-  std::set<std::string> names;
-  for (const auto& [name, reason] :
-       checkpoint::read_found_damage(files_, run_directory_ / "checkpoints")) {
-    names.insert(name);
-  }
-  return names;
+  return checkpoint::list_with_found_damage(files_, run_directory_ / "checkpoints");
 }
 
 Entry CheckpointTools::find(const std::string& checkpoint) const {
@@ -207,11 +190,10 @@ Json CheckpointTools::list() const {
   auto tombstones = checkpoint::read_tombstones(files_, directory);
   auto opened = store();
   std::map<std::string, checkpoint::RetentionDecision> decisions;
-  for (auto& one :
-       checkpoint::apply_retention(
-           files_, opened, facts.policy,
-           {facts.execution, now, checkpoint::RetentionRound::Mode::Plan, found_damaged()})
-           .decisions) {
+  for (auto& one : checkpoint::apply_retention(
+                       files_, opened, facts.policy,
+                       {facts.execution, now, checkpoint::RetentionRound::Mode::Plan, {}})
+                       .decisions) {
     decisions[one.name] = std::move(one);
   }
   Json rows = Json::array();
@@ -320,10 +302,13 @@ Json CheckpointTools::gc(Gc mode) {
   using Mode = checkpoint::RetentionRound::Mode;
   const RunFacts facts = read_facts(files_, run_directory_);
   auto opened = store();
-  const auto outcome =
-      checkpoint::apply_retention(files_, opened, facts.policy,
-                                  {facts.execution, clock_.utc_seconds(),
-                                   mode == Gc::DryRun ? Mode::Plan : Mode::Check, found_damaged()});
+  const auto outcome = checkpoint::apply_retention(files_, opened, facts.policy,
+                                                   {facts.execution,
+                                                    clock_.utc_seconds(),
+                                                    mode == Gc::Remove   ? Mode::Check
+                                                    : mode == Gc::DryRun ? Mode::Preview
+                                                                         : Mode::Plan,
+                                                    {}});
   Json removed = Json::array();
   Json kept = Json::array();
   for (const checkpoint::RetentionDecision& one : outcome.decisions) {
@@ -331,7 +316,7 @@ Json CheckpointTools::gc(Gc mode) {
         .push_back({{"name", one.name}, {"step", one.step}, {"reasons", one.reasons}});
   }
   const checkpoint::RetentionPolicy& policy = facts.policy;
-  return {{"dry_run", mode == Gc::DryRun},
+  return {{"dry_run", mode != Gc::Remove},
           {"policy",
            {{"keep_last", policy.keep_last},
             {"keep_best", policy.keep_best},
@@ -348,12 +333,17 @@ Json diff_checkpoints(base::FileSystem& files, const base::Path& a, const base::
   const auto mark_b = checkpoint::hold_mark(files, base::system_clock(), b, kReader);
   Json tensors = Json::array();
   Json misfits = Json::array();
+  Json damaged = Json::array();
   std::vector<std::pair<const char*, const char*>> kinds{
       {checkpoint::kModel, checkpoint::kModelFile}};
   if (optimizer == WithOptimizer::Yes) {
     kinds.emplace_back(checkpoint::kOptimizer, checkpoint::kOptimizerFile);
   }
   for (const auto& [kind, file] : kinds) {  // in however many files it really lies
+    for (const base::Path& path : {a, b}) {
+      const auto damage = checkpoint::damage_of_kind(files, path, kind);
+      if (damage) damaged.push_back({{"path", path.string()}, {"reason", *damage}});
+    }
     const auto diff = checkpoint::compare_checkpoints(files, a, b, kind);
     for (const checkpoint::TensorMisfit& one : diff.misfits) {
       misfits.push_back({{"file", file}, {"name", one.name}, {"what", one.what}});
@@ -375,7 +365,11 @@ Json diff_checkpoints(base::FileSystem& files, const base::Path& a, const base::
                          {"same_bits", one.same_bits}});
     }
   }
-  return {{"a", a.string()}, {"b", b.string()}, {"misfits", misfits}, {"tensors", tensors}};
+  return {{"a", a.string()},
+          {"b", b.string()},
+          {"damaged", damaged},
+          {"misfits", misfits},
+          {"tensors", tensors}};
 }
 
 }  // namespace regatta::orchestrator::checkpoints

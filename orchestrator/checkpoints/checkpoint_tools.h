@@ -6,7 +6,6 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -45,8 +44,10 @@ class CheckpointTools {
   nlohmann::ordered_json unpin(const std::string& checkpoint);
 
   // By the policy of run.json: {"dry_run", "policy", "removed": [row…], "kept": [row…]} with rows
-  // {"name", "step", "reasons"}. Reads the newest checkpoint before anything goes, unless dry.
-  enum class Gc { DryRun, Remove };
+  // {"name", "step", "reasons"}. Reads the newest checkpoint before anything goes, and keeps what
+  // it finds as verify() does; a dry run, too, so that both find the same. Unread: trusts
+  // manifests.
+  enum class Gc { DryRun, DryRunUnread, Remove };
   nlohmann::ordered_json gc(Gc mode);
 
   // The files of a checkpoint that is whole, the manifest last. Code::Conflict for another.
@@ -69,9 +70,8 @@ class CheckpointTools {
 
  private:
   [[nodiscard]] checkpoint::CheckpointStore store() const;
-  // Newest first; what verify() has found to be damaged is, and keeps its manifest.
+  // Newest first; what was found to be damaged is, and keeps its manifest.
   [[nodiscard]] std::vector<checkpoint::Entry> entries() const;
-  [[nodiscard]] std::set<std::string> found_damaged() const;
   [[nodiscard]] checkpoint::Entry find(const std::string& checkpoint) const;
   [[nodiscard]] nlohmann::ordered_json row_of(const std::string& name) const;
 
@@ -81,6 +81,7 @@ class CheckpointTools {
 };
 
 // Of the model's tensors of two checkpoint directories, of any runs; with Yes the optimizer's too.
+// "damaged": of which {"path", "reason"} a file with them is not what its manifest says.
 enum class WithOptimizer { No, Yes };
 [[nodiscard]] nlohmann::ordered_json diff_checkpoints(base::FileSystem& files, const base::Path& a,
                                                       const base::Path& b, WithOptimizer optimizer);

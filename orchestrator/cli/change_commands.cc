@@ -124,11 +124,16 @@ class Change : public ChangingCommand {
     std::int64_t since = 0;
     if (!time_limit_.empty()) since = client.get(events + "&limit=1").value("next", since);
     const Json asked = changes();
+    const Json before = asked.contains("steps") ? client.get(path()) : Json::object();
     const Json run = client.post(path() + "/change", body_of(asked), headers());
-    if (!printed(run)) tell(run, asked.contains("steps") || asked.contains("target"));
+    if (!printed(run)) tell(run, before, asked.contains("steps") || asked.contains("target"));
     const std::string state = run.value("state", "");
     const bool has_job = run.value("scheduler", Json()) == "slurm" &&
                          (state == "queued" || state == "starting" || state == "running");
+    if (!time_limit_.empty() && run.value("scheduler", Json()) == "local") {
+      std::cerr << "the time limit has no effect here: it is that of a Slurm job, and this run's "
+                   "scheduler is local\n";
+    }
     if (time_limit_.empty() || !has_job) return 0;
     return tell_limit(client, events + "&kind=launch&since=" + std::to_string(since));
   }
@@ -148,11 +153,25 @@ class Change : public ChangingCommand {
     keep("keep_every", keep_every_);
     return changes;
   }
-  static void tell(const Json& run, bool other_end) {
+  // before: the run as it was, where its steps change.
+  static void tell(const Json& run, const Json& before, bool other_end) {
     const std::string state = run.value("state", "");
     std::cout << base::printable(run.value("id", "") + " " + state) << "\n";
     if (!other_end) return;
     if (state == "starting" || state == "running" || state == "stopping") {
+      const auto steps = run.value("steps", std::int64_t{0});
+      const auto old_steps = before.value("steps", steps);
+      if (steps < old_steps) {
+        // What was changed before may have begun with yet other steps.
+        const bool known = before.value("changed_at", Json()).is_null();
+        std::cerr << "the attempt that trains now "
+                  << (known
+                          ? "began with " + std::to_string(old_steps) + " steps and goes on to them"
+                          : std::string("goes on to the steps that it began with"))
+                  << "; `" << base::shown_command("regatta requeue", run.value("id", ""))
+                  << "` makes it end at " << steps << "\n";
+        return;
+      }
       std::cerr
           << "an attempt that is under way goes on as it began, and another follows where the "
              "run is to go further\n";

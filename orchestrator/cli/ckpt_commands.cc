@@ -148,7 +148,7 @@ class CkptList : public CkptCommand {
                      Group::Runs,
                      "list checkpoints, and why each is kept",
                      {"ckpt ls demo", "ckpt ls --directory runs/demo"}},
-                    "[RUN]", {"checkpoints", "name"}, program) {}
+                    "[RUN]", {"checkpoints", "name", "CheckpointList"}, program) {}
 
   int run() override {
     Words words = this->words();
@@ -303,7 +303,7 @@ class CkptDiff : public CkptCommand {
       : CkptCommand(
             {"diff",
              Group::Runs,
-             "compare two checkpoints, tensor by tensor",
+             "compare two checkpoints, tensor by tensor; exit code 1 if one is damaged",
              {"ckpt diff demo 200 400", "ckpt diff a/checkpoints/step-8 b/checkpoints/step-8"}},
             "A B | RUN A B", {}, program) {}
 
@@ -318,7 +318,13 @@ class CkptDiff : public CkptCommand {
         base::posix_file_system(), a, b,
         optimizer_ ? checkpoints::WithOptimizer::Yes : checkpoints::WithOptimizer::No);
     if (!printed(answer)) print_differences(answer);
-    return 0;
+    const Json damaged = answer.value("damaged", Json::array());
+    for (const Json& one : damaged) {
+      std::cerr << "regatta: "
+                << base::printable(text_of(one, "path") + " is DAMAGED: " + text_of(one, "reason"))
+                << "\n";
+    }
+    return damaged.empty() ? 0 : 1;
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "base/digest.h"
@@ -66,11 +67,21 @@ class CkptDownload : public Command {
     if (!of_export_) describe_manifest(client, source, &files.back());
     files_.create_directory(directory);
     refuse_others(directory, files);
+    // First, as it turns out only then whether they are what is asked for: else nothing is written.
+    std::set<const RemoteFile*> begun;
+    for (const RemoteFile& file : files) {
+      if (!may_be_begun(directory / file.name, file)) continue;
+      fetch(client, source, directory, file);
+      begun.insert(&file);
+    }
     std::vector<const RemoteFile*> fetched;
     for (const RemoteFile& file : files) {
-      if (is_there(directory / file.name, file)) continue;
-      fetch(client, source, directory, file);
+      if (begun.count(&file) == 0) {
+        if (is_there(directory / file.name, file)) continue;
+        fetch(client, source, directory, file);
+      }
       fetched.push_back(&file);
+      if (!of_export_) publish(directory, file);
     }
     if (of_export_) {  // together: a part of a new one beside a part of an old one is no model
       for (const RemoteFile* file : fetched) publish(directory, *file);
@@ -162,17 +173,44 @@ class CkptDownload : public Command {
     return digest.hex() == file.digest;
   }
 
+  // Shorter, under its last name: another program, or a disk that lost its end, may have left it.
+  [[nodiscard]] bool may_be_begun(const base::Path& path, const RemoteFile& file) {
+    return !replace_ && !file.digest.empty() &&
+           std::filesystem::is_regular_file(std::filesystem::symlink_status(path)) &&
+           files_.size(path) < file.bytes;
+  }
+
+  [[nodiscard]] bool begins_with(const base::Path& whole, const base::Path& begun) {
+    const std::uint64_t bytes = files_.size(begun);
+    base::Digest expected, found;
+    add_up(begun, bytes, &expected);
+    add_up(whole, bytes, &found);
+    return found.hex() == expected.hex();
+  }
+
+  void copy(const base::Path& from, const base::Path& to) {
+    const std::uint64_t bytes = files_.size(from);
+    const auto output = files_.open(to, base::FileSystem::Open::Truncate);
+    for (std::uint64_t at = 0; at < bytes; at += kBlock) {
+      output->append(files_.read_at(from, at, std::min(kBlock, bytes - at)));
+    }
+  }
+
+  [[noreturn]] static void refuse_other(const base::Path& target, const RemoteFile& file) {
+    throw Error(
+        Code::Conflict,
+        base::printable(target.string()) +
+            (file.digest.empty() ? " is there, and may be another export's" : " is another file") +
+            "; name another directory, or replace what is there with --force");
+  }
+
   // What is there and is not what is asked for is somebody's.
   void refuse_others(const base::Path& directory, const std::vector<RemoteFile>& files) {
     if (replace_) return;
     for (const RemoteFile& file : files) {
       const base::Path target = directory / file.name;
-      if (!files_.exists(target) || is_there(target, file)) continue;
-      throw Error(Code::Conflict,
-                  base::printable(target.string()) +
-                      (file.digest.empty() ? " is there, and may be another export's"
-                                           : " is another file") +
-                      "; name another directory, or replace what is there with --force");
+      if (!files_.exists(target) || is_there(target, file) || may_be_begun(target, file)) continue;
+      refuse_other(target, file);
     }
   }
 
@@ -183,6 +221,8 @@ class CkptDownload : public Command {
     if (std::filesystem::is_symlink(part)) {
       throw Error(Code::Conflict, base::printable(part.string()) + " is a link; remove it");
     }
+    const bool begun = may_be_begun(target, file);
+    if (begun && size_of(part) < files_.size(target)) copy(target, part);
     std::uint64_t offset = size_of(part);
     if (offset > file.bytes) offset = 0;
     base::Digest digest;
@@ -203,6 +243,7 @@ class CkptDownload : public Command {
     }
     if (at != file.bytes || (!file.digest.empty() && digest.hex() != file.digest)) {
       files_.remove_file(part);
+      if (begun) refuse_other(target, file);
       throw Error(Code::Operator, base::printable(target.string()) +
                                       " came out damaged and was removed; try again, or " +
                                       (of_export_ ? "remove the export and make it again"
@@ -210,7 +251,7 @@ class CkptDownload : public Command {
                                                     "verify`"));
     }
     output->sync();
-    if (!of_export_) publish(directory, file);
+    if (begun && !begins_with(part, target)) refuse_other(target, file);
   }
 
   base::FileSystem& files_ = base::posix_file_system();

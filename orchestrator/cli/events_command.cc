@@ -78,7 +78,7 @@ class Events : public Command {
     options.add("--by", &by_, "only what this one asked for: 'uid 1000', token");
     options.add("--limit", &limit_, "the newest so many").range = {1, kMostAtOnce};
     options.add("--since", &since_, "the first so many after the event of this number instead");
-    add_client_options(options, &client_, {"events", "number"});
+    add_client_options(options, &client_, {"events", "number", "Events"});
   }
 
   int run() override {

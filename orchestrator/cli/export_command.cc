@@ -83,11 +83,17 @@ class Export : public Command {
       print(rows, first);
       first = first && rows.empty();
     });
+    if (first && as_ == As::Csv)
+      cli::print(text::csv_of(Json::array(), text::Audience::Program, columns_in_api(schema())));
     return 0;
   }
 
  private:
   enum class As { Csv, Lines, Events };
+
+  [[nodiscard]] const char* schema() const {
+    return type_ == "step" ? "StepRow" : type_ == "evaluation" ? "EvaluationRow" : "CheckpointRow";
+  }
 
   template <typename Use>
   void for_each_page(const Client& client, Use use) const {

@@ -124,7 +124,7 @@ class ListReferences : public Command {
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
-    add_client_options(options, &client_, {"references", "name"});
+    add_client_options(options, &client_, {"references", "name", "ReferenceList"});
   }
 
   int run() override {

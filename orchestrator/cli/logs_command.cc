@@ -118,7 +118,7 @@ class Logs : public Command {
     options.add("--rank", &rank_, "the log of this rank, if it has one of its own");
     options.add("--file", &file_, "a log by its name in --list");
     options.add("--list", &list_, "list the logs that there are");
-    add_client_options(options, &client_options_, {"files", "name"});
+    add_client_options(options, &client_options_, {"files", "name", "LogFiles"});
   }
 
   int run() override {

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "orchestrator/api/schemas.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/following.h"
@@ -99,11 +98,7 @@ class Watched {
 
 // "id,state" as columns that a run has.
 std::vector<std::string> columns_of(const std::string& text) {
-  std::vector<std::string> names;
-  const auto schemas = api::schemas();
-  for (const auto& [name, schema] : schemas.at("RunRow").at("properties").items()) {
-    names.push_back(name);
-  }
+  const std::vector<std::string> names = columns_in_api("RunRow");
   const std::vector<std::string> columns = base::split(text, ',');
   for (const std::string& column : columns) {
     const std::string what = "--columns has '" + base::printable(column) + "'";
@@ -160,12 +155,13 @@ class List : public Command {
     options.add("-w,--watch", &watch_, "go on, with what has changed, until Ctrl-C");
     options.add("--every", &every_seconds_, "with --watch: seconds between two looks (default: 2)")
         .range = {0.1, 86400};
-    add_client_options(options, &client_, {"runs", "id"});
+    add_client_options(options, &client_, {"runs", "id", "RunList"});
   }
 
   int run() override {
     refuse_what_has_no_effect();
     if (column_text_) columns_ = columns_of(*column_text_);
+    client_.output.set_columns(columns_);
     const Client client = client_.connect();
     if (watch_) return watch(client);
     const Json answer = pages(client);

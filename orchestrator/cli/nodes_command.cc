@@ -54,7 +54,7 @@ class Nodes : public Command {
     options.add("--name", &name_, "only those whose name begins so");
     options.add("--partition", &partition_, "only those of this partition");
     options.add("--text", &text_, "only those with this in their name or reason");
-    add_client_options(options, &client_, {"nodes", "name"});
+    add_client_options(options, &client_, {"nodes", "name", "Node"});
   }
 
   int run() override {

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "orchestrator/api/schemas.h"
 #include "orchestrator/text/run_csv.h"
 #include "orchestrator/text/terminal.h"
 
@@ -51,7 +52,7 @@ bool Output::print(const Json& answer) const {
       std::cout << text::yaml_of(answer);
       break;
     case Format::Csv:
-      std::cout << text::csv_of(rows_of(answer, shape_), text::reader_of_stdout());
+      print_table(rows_of(answer, shape_));
       break;
     case Format::Name:
       std::cout << names_of(rows_of(answer, shape_), shape_.id);
@@ -59,6 +60,15 @@ bool Output::print(const Json& answer) const {
   }
   std::cout << std::flush;
   return true;
+}
+
+// Its head, too, where it has no row.
+void Output::print_table(const Json& rows) const {
+  std::vector<std::string> head = columns_;
+  if (rows.empty() && head.empty() && shape_.schema != nullptr) {
+    head = columns_in_api(shape_.schema, shape_.rows);
+  }
+  std::cout << text::csv_of(rows, text::reader_of_stdout(), head);
 }
 
 bool Output::print_next(const Json& row) {
@@ -83,6 +93,20 @@ bool Output::print_next(const Json& row) {
   }
   std::cout << std::flush;
   return true;
+}
+
+std::vector<std::string> columns_in_api(const std::string& schema, const std::string& rows) {
+  const Json all = api::schemas();
+  Json row = all.at(schema);
+  if (row.at("properties").contains(rows)) row = row["properties"][rows].at("items");
+  if (row.contains("anyOf")) row = row["anyOf"].at(0);
+  if (row.contains("$ref")) {
+    const std::string reference = row["$ref"].get<std::string>();
+    row = all.at(reference.substr(reference.rfind('/') + 1));
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, property] : row.at("properties").items()) names.push_back(name);
+  return names;
 }
 
 void print(const std::string& text) { std::cout << text << std::flush; }

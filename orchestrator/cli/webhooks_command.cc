@@ -55,7 +55,7 @@ class WebhooksCommand : public Command {
   void add_options(OptionList& options) override {
     options.add("--redeliver", &redeliver_, "try this one again at once").type = "NAME";
     options.add("--skip", &skip_, "have this one go on without the event that fails").type = "NAME";
-    add_client_options(options, &client_, {"webhooks", "name"});
+    add_client_options(options, &client_, {"webhooks", "name", "WebhookList"});
   }
 
   int run() override {

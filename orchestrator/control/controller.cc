@@ -314,6 +314,33 @@ void Controller::take_labels(const runs::Run& stored, OpenRun* open) {
   }
 }
 
+void Controller::take_news_of(runs::RunNumber number) {
+  const auto run = store_.run(number);
+  const auto known = open_.find(number);
+  if (!run) {  // removed
+    if (known != open_.end()) close(number);
+    return;
+  }
+  if (known == open_.end()) {
+    if (run->drained && run->wanted != runs::Wanted::Resume) return;
+    OpenRun* const opened = open(*run);
+    opened->unwritten.config |= run->changed_utc.has_value();
+    opened->unwritten.submission |= run->changed_utc.has_value();
+    return;
+  }
+  take_labels(*run, &known->second);
+  take_change(*run, &known->second);
+  if (run->wanted == runs::Wanted::Resume) {
+    take_up(&known->second);
+  } else if (known->second.run.wanted != run->wanted) {
+    known->second.run.wanted = run->wanted;
+    known->second.unwritten.submission = true;
+    // What was started by hand is the controller's from here on.
+    LaunchBook::write_all_again(&known->second);
+  }
+  schedule(&known->second, clock_.monotonic_seconds());
+}
+
 void Controller::take_news() {
   take_forgotten();
   std::vector<runs::RunNumber> told;
@@ -321,30 +348,15 @@ void Controller::take_news() {
     const std::scoped_lock lock(wake_mutex_);
     told.swap(told_);
   }
-  for (const runs::RunNumber number : told) {
-    const auto run = store_.run(number);
-    const auto known = open_.find(number);
-    if (!run) {  // removed
-      if (known != open_.end()) close(number);
-      continue;
+  while (!told.empty()) {
+    try {
+      take_news_of(told.front());
+    } catch (const base::Error&) {  // of the store: all of it again with the next round
+      const std::scoped_lock lock(wake_mutex_);
+      told_.insert(told_.begin(), told.begin(), told.end());
+      throw;
     }
-    if (known == open_.end()) {
-      if (!run->drained || run->wanted == runs::Wanted::Resume) {
-        open(*run)->unwritten.config |= run->changed_utc.has_value();
-      }
-      continue;
-    }
-    take_labels(*run, &known->second);
-    take_change(*run, &known->second);
-    if (run->wanted == runs::Wanted::Resume) {
-      take_up(&known->second);
-    } else if (known->second.run.wanted != run->wanted) {
-      known->second.run.wanted = run->wanted;
-      known->second.unwritten.submission = true;
-      // What was started by hand is the controller's from here on.
-      LaunchBook::write_all_again(&known->second);
-    }
-    schedule(&known->second, clock_.monotonic_seconds());
+    told.erase(told.begin());
   }
   for (const runs::RunNumber number : launcher_.landed()) {
     const auto known = open_.find(number);

@@ -273,6 +273,7 @@ class Controller {
   // The loop (controller.cc).
   void loop(const std::stop_token& stop);
   void take_news();
+  void take_news_of(runs::RunNumber number);
   void take_labels(const runs::Run& stored, OpenRun* open);
   void load_open_runs();
   void load_unsettled();
@@ -300,6 +301,7 @@ class Controller {
   // False: the directory is gone, or there is more to read, or nothing left to decide.
   [[nodiscard]] bool follow(OpenRun* open, const RunReading& reading, Followed* followed);
   void judge_again(OpenRun* open, const RunReading& reading);
+  bool may_be_read_yet(OpenRun* open, const Followed& followed);
   void decide(OpenRun* open, const Followed& followed, const RunReading& reading);
   [[nodiscard]] Watched watch(OpenRun* open);
   [[nodiscard]] Observation observe(const OpenRun& open, const Watched& watched,

@@ -96,11 +96,12 @@ bool Controller::alter(Alteration what, const std::string& name, const std::stri
   const plan::ChangedRunFile file =
       extends ? plan::with_extension(run.config, changes) : plan::with_changes(run.config, changes);
   const runs::Run changed = changed_run(run, file.text);
+  const bool other_steps = !extends && changed.summary.steps != config_of(run).steps;
   if (extends) {
     refuse_extension(run, changed);
   } else if (file.words.empty()) {
     return nothing_to_do(run, request);
-  } else if (const bool other_steps = changed.summary.steps != config_of(run).steps; other_steps) {
+  } else if (other_steps) {
     if (is_over(run))
       refuse(run, "is over; " + command("regatta extend --steps N", run) + " continues it");
     if (changed.summary.steps <= run.summary.step) {
@@ -108,7 +109,7 @@ bool Controller::alter(Alteration what, const std::string& name, const std::stri
                       command("regatta cancel", run) + " it");
     }
   }
-  store_.change_run(changed, {file.words, extends, request}, by);
+  store_.change_run(changed, {file.words, extends, other_steps, request}, by);
   write_change(changed, what);
   base::log(base::LogLevel::Info, "run " + run.id + (extends ? " is extended" : " is changed") +
                                       (file.words.empty() ? "" : ": " + file.words));
@@ -148,8 +149,8 @@ void Controller::refuse_extension(const runs::Run& run, const runs::Run& changed
   }
   if (changed.summary.time_to_accuracy_seconds && config_of(changed).stop_at_target) {
     refuse(run,
-           "has met this target already, and would stop at it again; give a harder one, or let "
-           "it train on behind its target ({\"target\": {\"stop\": false}})");
+           "has met this target already, and would stop at it again; give a harder one, or have it "
+           "train on with --past-target (in the API {\"target\": {\"stop\": false}})");
   }
 }
 

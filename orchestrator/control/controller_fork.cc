@@ -9,6 +9,7 @@
 #include "base/shell_words.h"
 #include "base/text.h"
 #include "checkpoint/copy.h"
+#include "checkpoint/found_damage.h"
 #include "checkpoint/held_mark.h"
 #include "checkpoint/store.h"
 #include "orchestrator/control/controller.h"
@@ -24,17 +25,18 @@ constexpr double kForkKeySeconds = 60;  // for another request with the same key
 constexpr const char* kReader = "fork";
 constexpr const char* kPlanFiles[] = {"plan.json", "plan.tuner"};
 
-// By name, by step, or the newest. Throws where there is none of these that is whole.
+// By name, by step, or the newest that nobody found damaged: whether a named one is, the copy finds
+// out. Throws where there is none of these that is whole by its manifest.
 checkpoint::Entry choose(base::FileSystem& files, const base::Path& run_directory,
                          const std::string& run, const std::string& asked) {
   const auto step = base::parse_integer(asked);
   std::vector<checkpoint::Entry> found;
   for (checkpoint::Entry& entry :
-       checkpoint::CheckpointStore(files, run_directory / "checkpoints").list()) {  // newest first
-    const bool whole = entry.status == checkpoint::Status::Valid;
-    const bool meant = asked == "latest" ? whole && found.empty()
-                       : step            ? entry.step == *step && whole
-                                         : entry.name == asked;
+       checkpoint::list_with_found_damage(files, run_directory / "checkpoints")) {  // newest first
+    const bool meant = asked == "latest"
+                           ? found.empty() && entry.status == checkpoint::Status::Valid
+                       : step ? entry.step == *step && entry.manifest
+                              : entry.name == asked;
     if (meant) found.push_back(std::move(entry));
   }
   const std::string see = "; `" + base::shown_command("regatta ckpt ls", run) + "` lists them";
@@ -49,7 +51,7 @@ checkpoint::Entry choose(base::FileSystem& files, const base::Path& run_director
         "run " + run + " has several checkpoints of step " + asked + "; name one" + see,
         "checkpoint");
   }
-  if (found.front().status != checkpoint::Status::Valid) {
+  if (!found.front().manifest) {
     throw base::Error(
         base::Code::User,
         "checkpoint " + found.front().name + " is not whole: " + found.front().reason + see,
@@ -58,13 +60,28 @@ checkpoint::Entry choose(base::FileSystem& files, const base::Path& run_director
   return found.front();
 }
 
+// So that the next request for the newest takes another one.
+void note_damage(base::FileSystem& files, const base::Clock& clock, const base::Path& checkpoint,
+                 const std::string& damage) {
+  try {
+    checkpoint::note_found_damage(files, checkpoint.parent_path(), checkpoint.filename().string(),
+                                  damage, clock.utc_seconds());
+  } catch (const base::Error&) {  // where nothing can be written it is told here alone
+  }
+}
+
 // Into a directory that is being made. While it reads, nobody's retention removes the original.
 void fill(base::FileSystem& files, const base::Clock& clock, const checkpoint::Entry& origin,
           const base::Path& parent, bool with_plan, const base::Path& directory) {
   const base::Path from = parent / "checkpoints" / origin.name;
   const auto mark = checkpoint::hold_mark(files, clock, from, kReader);
-  checkpoint::copy_checkpoint(files, from, *origin.manifest,
-                              directory / "checkpoints" / origin.name);
+  try {
+    checkpoint::copy_checkpoint(files, from, *origin.manifest,
+                                directory / "checkpoints" / origin.name);
+  } catch (const base::Error& error) {
+    if (error.code() == base::Code::User) note_damage(files, clock, from, error.what());
+    throw;
+  }
   files.sync_directory(directory / "checkpoints");
   for (const char* const name : kPlanFiles) {
     if (!with_plan || !files.exists(parent / name)) continue;

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/shell_words.h"
-#include "base/text.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/runs/run_presence.h"
@@ -14,10 +13,6 @@ namespace regatta::orchestrator::control {
 namespace {
 
 constexpr double kGoneSeconds = 60;  // after which a directory that is not there will not come back
-
-std::string gone_words(const runs::Run& run) {
-  return "its directory " + base::printable(run.directory) + " is gone";
-}
 
 }  // namespace
 
@@ -39,7 +34,7 @@ void Controller::end_gone(OpenRun* open) {
   runs::Run& run = open->run;
   const double now = clock_.monotonic_seconds();
   if (!open->gone_since) open->gone_since = now;
-  const std::string why = gone_words(run);
+  const std::string why = runs::gone_words(run.directory);
   const bool news = run.state != runs::RunState::Stopping || run.reason != why;
   if (news) {
     run.state = runs::RunState::Stopping;
@@ -62,15 +57,15 @@ void Controller::wait_for_directory(OpenRun* open) {
   const double now = clock_.monotonic_seconds();
   if (!open->gone_since) open->gone_since = now;
   if (now - *open->gone_since >= kGoneSeconds) return lose(open);
-  throw base::Error(base::Code::Operator,
-                    gone_words(open->run) + "; it is given up after a minute of that");
+  throw base::Error(base::Code::Operator, runs::gone_words(open->run.directory) +
+                                              "; it is given up after a minute of that");
 }
 
 // Its directory was removed, and nothing runs in it.
 void Controller::lose(OpenRun* open) {
   runs::Run& run = open->run;
   const double now = clock_.utc_seconds();
-  const std::string why = gone_words(run);
+  const std::string why = runs::gone_words(run.directory);
   const bool news = !runs::is_over(run.state);
   if (news) {
     run.state = runs::RunState::Failed;
@@ -110,7 +105,7 @@ void Controller::refuse_gone(const runs::Run& run) {
     return;
   }
   if (!*gone) return;
-  refuse(run, "cannot go on: " + gone_words(run) + "; `" +
+  refuse(run, "cannot go on: " + runs::gone_words(run.directory) + "; `" +
                   base::shown_command("regatta rm", run.id) + "` forgets it");
 }
 

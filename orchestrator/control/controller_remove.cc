@@ -226,11 +226,12 @@ Archival Controller::archive(const std::string& name, DryRun dry_run, const std:
   const auto found = std::make_shared<ArchivedFiles>();  // with a work that may come later
   const auto policy = trainer::contract::retention_policy(
       trainer::contract::parse_run_config(run.config, "run.json"));
-  do_beside(run.directory, kArchiveSeconds,
-            [found, policy, files = &files_, directory = base::Path(run.directory),
-             mode = dry_run == DryRun::Yes ? Mode::Plan : Mode::Check, now = clock_.utc_seconds()] {
-              *found = archive_files(*files, directory, policy, mode, kMostRead, now);
-            });
+  do_beside(
+      run.directory, kArchiveSeconds,
+      [found, policy, files = &files_, directory = base::Path(run.directory),
+       mode = dry_run == DryRun::Yes ? Mode::Preview : Mode::Check, now = clock_.utc_seconds()] {
+        *found = archive_files(*files, directory, policy, mode, kMostRead, now);
+      });
   archival.files = *found;
   if (dry_run == DryRun::Yes) return archival;
 

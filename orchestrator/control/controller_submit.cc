@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "orchestrator/control/controller.h"
+#include "orchestrator/control/request_error.h"
 #include "orchestrator/control/request_key.h"
 #include "orchestrator/plan/run_plan.h"
 #include "orchestrator/runs/run_records.h"
@@ -20,6 +21,14 @@ namespace {
 constexpr int kIdBytes = 3;  // random hexadecimal digits after the name
 constexpr int kMostIdTries = 100;
 
+std::vector<std::string> each_once(const std::vector<std::string>& names) {
+  std::vector<std::string> once;
+  for (const std::string& name : names) {
+    if (std::find(once.begin(), once.end(), name) == once.end()) once.push_back(name);
+  }
+  return once;
+}
+
 }  // namespace
 
 Controller::Accepted Controller::submit(const std::string& body,
@@ -31,8 +40,9 @@ Controller::Accepted Controller::submit(const std::string& body,
   plan::SubmittedRun asked = plan::parse_submitted(body);
   // Of what was asked for: defaults may change before the same key comes again.
   const std::string digest =
-      after.empty() ? asked.digest()
-                    : base::digest_of(asked.digest() + " after " + base::join(after, "/"));
+      after.empty()
+          ? asked.digest()
+          : base::digest_of(asked.digest() + " after " + base::join(each_once(after), "/"));
   // What the key's run waited for may be gone by now.
   if (idempotency_key) {
     check_key(*idempotency_key);
@@ -73,7 +83,10 @@ Controller::Accepted Controller::submit(const std::string& body,
 std::optional<runs::Run> Controller::submitted_before(const std::string& key,
                                                       const std::string& digest) {
   const auto before = store_.submitted_with(key);
-  if (!before) return std::nullopt;
+  if (!before) {
+    if (const auto other = store_.changed_with(key)) refuse_key_of_change(other->id);
+    return std::nullopt;
+  }
   if (before->body_digest == digest) return find(before->id);
   throw base::Error(base::Code::Conflict, "the idempotency key was used for run " + before->id +
                                               " with another run file or other runs to wait "
@@ -180,13 +193,14 @@ void Controller::make_directory(const base::Path& directory, const std::string& 
 // Ids of what is to be waited for, each once.
 std::vector<std::string> Controller::resolve(const std::vector<std::string>& after) {
   if (after.size() > kMostAfter) {
-    throw base::Error(base::Code::User, "the run is to start after " +
-                                            std::to_string(after.size()) + " runs; name at most " +
-                                            std::to_string(kMostAfter));
+    throw RequestError(base::Code::User,
+                       "the run is to start after " + std::to_string(after.size()) +
+                           " runs; name at most " + std::to_string(kMostAfter),
+                       "after");
   }
   std::vector<std::string> ids;
   for (const std::string& name : after) {
-    const std::string id = find(name).id;
+    const std::string id = by_parameter("after", [&] { return find(name); }).id;
     if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
   }
   return ids;

@@ -17,6 +17,7 @@ namespace {
 constexpr double kDiskPauseSeconds = 5;        // after something that could not be written down
 constexpr double kLongestDiskPause = 60;       // doubles up to this
 constexpr double kSilentDirectorySeconds = 5;  // after which one is said not to answer
+constexpr double kUnreadSeconds = 60;          // for which an end waits for its journal
 constexpr double kRefusedSeconds = 0.02;       // after which a reading is tried again; doubles
 constexpr double kLeastSubmitPause = 60;       // after a launch that was refused; doubles
 constexpr double kLongestSubmitPause = 900;
@@ -170,6 +171,12 @@ void Controller::conclude(OpenRun* open, const RunReading& reading) {
     open->gone_since.reset();
   } else if (reading.gone && ends_with_directory(*open)) {
     return end_gone(open);
+  } else if (open->report.state == runs::ProcessState::Waiting ||
+             open->report.state == runs::ProcessState::Unknown) {
+    open->gone_since.reset();
+    throw base::Error(base::Code::Operator,
+                      "its directory " + base::printable(open->run.directory) +
+                          " leads nowhere from here; what was started in it is left alone");
   } else if (open->report.state != runs::ProcessState::Running) {
     return wait_for_directory(open);
   }
@@ -240,6 +247,19 @@ void Controller::judge_again(OpenRun* open, const RunReading& reading) {
   nodes_.judge_attempts(open->run, report, &open->attempts, open->launches, reading.parts);
 }
 
+// A journal that cannot be read now may hold how the attempt ended: it is waited for, for a while.
+bool Controller::may_be_read_yet(OpenRun* open, const Followed& followed) {
+  const double now = clock_.monotonic_seconds();
+  if (followed.trouble.empty()) {
+    open->unread_since.reset();
+    return false;
+  }
+  if (!open->unread_since) open->unread_since = now;
+  if (now - *open->unread_since >= kUnreadSeconds) return false;
+  schedule(open, now + kDiskPauseSeconds);
+  return true;
+}
+
 void Controller::decide(OpenRun* open, const Followed& followed, const RunReading& reading) {
   runs::Run& run = open->run;
   Watched watched{std::nullopt, open->report};
@@ -253,6 +273,11 @@ void Controller::decide(OpenRun* open, const Followed& followed, const RunReadin
                                       clock_.monotonic_seconds());
   }
   const runs::ProcessState process = watched.report.state;
+  if (watched.launch && is_gone(process)) {
+    if (may_be_read_yet(open, followed)) return;
+    // How it ended is judged by what the run is to do now.
+    if (const auto stored = store_.run(run.number)) take_change(*stored, open);
+  }
   // Before anything is started: the next launch would be ended, too.
   if (run.wanted == runs::Wanted::Requeue && !watched.launch) end_requeue(open);
   if (open->fresh && !watched.launch) judge_again(open, reading);
@@ -408,7 +433,7 @@ void Controller::apply(OpenRun* open, const Observation& seen, const Decision& d
   run.failures = decision.failures;
   run.progress_step = decision.progress_step;
   if (runs::is_over(run.state)) {
-    run.ended_utc = end_of(seen, run, 0);
+    run.ended_utc = end_of(seen, run, watched->launch ? watched->launch->started_utc : 0);
   }
   if (decision.launch_over) {
     base::check(watched->launch.has_value(), "only a watched launch can be over");

@@ -43,13 +43,14 @@ std::optional<files::NameLocks::Held> Controller::hold_key(
 }
 
 bool Controller::was_done(const std::optional<store::RequestKey>& key) {
-  const auto before = key ? store_.changed_with(key->key) : std::nullopt;
-  if (!before) return false;
+  if (!key) return false;
+  const auto before = store_.changed_with(key->key);
+  if (!before) {
+    if (const auto made = store_.submitted_with(key->key)) refuse_key_of_submission(made->id);
+    return false;
+  }
   if (before->body_digest == key->digest) return true;
-  throw base::Error(base::Code::Conflict,
-                    "the idempotency key was used for another request about " +
-                        (before->id.empty() ? "a run that was removed" : "run " + before->id) +
-                        "; use a new key");
+  refuse_key_of_change(before->id);
 }
 
 // Nor the next time that the same request comes, whatever has become of the run by then.
@@ -68,7 +69,10 @@ bool Controller::cancel(const std::string& name, const std::string& by,
   const runs::Run run = find(id);
   if (was_done(key)) return false;
   const bool over = runs::is_over(run.state) && run.wanted != runs::Wanted::Resume;
-  if (over || run.wanted == runs::Wanted::Cancel) return nothing_to_do(run, key);
+  if (over || run.wanted == runs::Wanted::Cancel) {
+    if (!over) wake(run.number);  // the loop may have missed it
+    return nothing_to_do(run, key);
+  }
   const std::vector<runs::Launch> launches = store_.launches(run.number);
   if (!launches.empty() && !launches.back().over && launches.back().handle == kByJournal) {
     throw base::Error(base::Code::Conflict,
@@ -126,7 +130,8 @@ bool Controller::requeue(const std::string& name, const std::string& changes, co
   if (changed) {
     const runs::Run other = changed_run(run, config);
     store_.change_run(
-        other, {plan::changed_keys(run.config, config), false, ends ? std::nullopt : key}, by);
+        other, {plan::changed_keys(run.config, config), false, false, ends ? std::nullopt : key},
+        by);
     write_change(other, Alteration::Change);
   }
   if (ends) store_.set_wanted(run.number, runs::Wanted::Requeue, by, key);
@@ -164,10 +169,9 @@ bool Controller::resume(const std::string& name, const std::string& changes, con
     if (run.wanted == runs::Wanted::Resume) {
       refuse("is resumed already, so what it asks for stays; cancel it first");
     }
-    do_beside(run.directory, options_.cancel_seconds, [files = &files_, run, config] {
-      base::replace_file(*files, base::Path(run.directory) / "run.json", config);
-    });
-    store_.set_config(run.number, config, by, plan::changed_keys(run.config, config));
+    const runs::Run other = changed_run(run, config);
+    store_.change_run(other, {plan::changed_keys(run.config, config), false, false, {}}, by);
+    write_change(other, Alteration::Change);
   }
   store_.set_wanted(run.number, runs::Wanted::Resume, by, key);
   if (run.archived) store_.set_archived(run.number, false, by);

@@ -22,6 +22,7 @@ struct Apply {
   const trainer::contract::JournalRecord& record;
   runs::Attempt& attempt;
   runs::RunSummary& summary;
+  const std::string& forked_checkpoint;
 
   void operator()(const trainer::contract::StartRecord& start) const {
     attempt.process = start.process;
@@ -37,6 +38,11 @@ struct Apply {
     summary.steps = start.steps;
     summary.step = start.first_step;
     summary.samples = start.first_step * start.batch_size;
+    // Where the newest was skipped. A fork has written none of its own yet.
+    if (summary.checkpoint.empty() && start.checkpoint != forked_checkpoint) {
+      summary.checkpoint = start.checkpoint;
+      if (!start.checkpoint.empty()) summary.checkpoint_step = start.first_step;
+    }
     if (!start.metric.empty()) summary.metric = start.metric;
     summary.target = start.target;
     summary.baseline = start.baseline;
@@ -57,7 +63,8 @@ struct Apply {
     if (checkpoint.status == "written") {
       summary.checkpoint_step = checkpoint.step;
       summary.checkpoint = checkpoint.name;
-    } else if (checkpoint.status == "removed" && checkpoint.name == summary.checkpoint) {
+    } else if ((checkpoint.status == "removed" || checkpoint.status == "skipped") &&
+               checkpoint.name == summary.checkpoint) {
       summary.checkpoint_step = -1;
       summary.checkpoint.clear();
     }
@@ -170,7 +177,7 @@ Follower::Taken Follower::take_part(runs::Run* run, runs::Attempt* attempt, cons
         std::holds_alternative<trainer::contract::EvalRecord>(record.body)) {
       taken.moves_axis = true;
     }
-    std::visit(Apply{record, after, summary}, record.body);
+    std::visit(Apply{record, after, summary, run->forked_checkpoint}, record.body);
     after.last_seconds = std::max(after.last_seconds, record.seconds);
     summary.last_record_utc = std::max(summary.last_record_utc, record.utc_seconds);
   }

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace regatta::orchestrator::control {
@@ -15,6 +17,11 @@ namespace {
 constexpr std::uint64_t kChunk = 1 << 20;
 // Bounds the program, and with it what a byte of text costs where a pattern is hostile.
 constexpr std::int64_t kPatternMemory = 512 * 1024;
+
+// RE2 matches bytes that are no UTF-8 by nothing, not even `.`; what answers have for them it does.
+std::string as_shown(std::string_view line) {
+  return base::parse_json<nlohmann::json>(base::json_text(nlohmann::json(line))).get<std::string>();
+}
 
 // The lines of a log from some place on, in pieces.
 class Lines {
@@ -31,6 +38,7 @@ class Lines {
     const bool broken = length != std::string_view::npos;
     if (!broken) length = std::min(rest.size(), kSearchedPiece);
     SearchedLine line{offset_, number_, std::string(rest.substr(0, length)), false};
+    if (broken && !line.text.empty() && line.text.back() == '\r') line.text.pop_back();
     if (broken) ++number_;
     const std::size_t whole = length + (broken ? 1 : 0);
     at_ += whole;
@@ -74,6 +82,7 @@ LogPattern::LogPattern(const std::string& pattern, LetterCase letters) {
 LogPattern::~LogPattern() = default;
 
 bool LogPattern::is_in(std::string_view line) const {
+  if (!base::is_utf8(line)) return is_in(as_shown(line));
   return re2::RE2::PartialMatch(re2::StringPiece(line.data(), line.size()), *expression_);
 }
 

@@ -27,6 +27,7 @@ class LogPattern {
   LogPattern(const LogPattern&) = delete;
   LogPattern& operator=(const LogPattern&) = delete;
 
+  // What is no UTF-8 counts as the U+FFFD that JSON has for it.
   [[nodiscard]] bool is_in(std::string_view line) const;
 
  private:
@@ -47,7 +48,7 @@ struct SearchPlace {
 struct SearchedLine {
   std::uint64_t offset = 0;
   std::int64_t number = 0;  // counted from 1
-  std::string text;         // without its line break
+  std::string text;         // without its line break, LF or CR LF
   bool is_match = false;
 };
 struct SearchPart {

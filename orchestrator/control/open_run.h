@@ -52,9 +52,10 @@ struct OpenRun {
 
   // A reading that is under way: since when, and what the scheduler said before it began.
   std::optional<double> reading_since;
-  std::optional<double> gone_since;  // the directory
-  int refusals = 0;                  // in a row, of beginning one
-  bool silence_told = false;         // that the directory does not answer
+  std::optional<double> gone_since;    // the directory
+  std::optional<double> unread_since;  // the journal of what has ended
+  int refusals = 0;                    // in a row, of beginning one
+  bool silence_told = false;           // that the directory does not answer
   runs::ProcessReport report;
   // What was given to it to write.
   Unwritten given;

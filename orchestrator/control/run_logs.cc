@@ -7,6 +7,7 @@
 
 #include "base/descriptor_file_system.h"
 #include "base/error.h"
+#include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/runs/run_presence.h"
 #include "orchestrator/runs/run_records.h"
@@ -256,7 +257,11 @@ std::optional<RunLog> find_log(base::FileSystem& files, const base::Path& run_di
     }
   }
   if (found == nullptr) {
-    throw base::Error(base::Code::NotFound, words_of(choice) + "; see logs/files");
+    throw base::Error(
+        base::Code::NotFound,
+        words_of(choice) + "; `" +
+            base::shown_command("regatta logs --list", run_directory.filename().string()) +
+            "` names all that there are");
   }
   return *found;
 }

@@ -156,7 +156,8 @@ ArchivedFiles archive_files(base::FileSystem& files, const base::Path& directory
     bytes[entry.name] = bytes_below(checkpoints / entry.name);
     small = small && bytes[entry.name] <= most_read;
   }
-  if (!small && mode == Mode::Check) mode = Mode::Apply;
+  const bool removes = mode == Mode::Check;
+  if (!small) mode = removes ? Mode::Apply : Mode::Plan;
   policy.keep_last = small ? 1 : 2;
   policy.keep_best = 1;
   policy.keep_every = 0;
@@ -165,7 +166,7 @@ ArchivedFiles archive_files(base::FileSystem& files, const base::Path& directory
     (one.goes ? archived.removed : archived.kept)
         .push_back({one.name, one.step, bytes[one.name], one.reasons});
   }
-  if (mode != Mode::Plan) files.remove_tree(exports);
+  if (removes) files.remove_tree(exports);
   return archived;
 }
 

@@ -54,7 +54,7 @@ struct ArchivedFiles {
 };
 // Keeps the newest checkpoint, the best by `policy`, and pinned ones. Mode::Check: reads the newest
 // before any goes, where it has at most `most_read` bytes; where it has more, the one before it
-// stays, too. Mode::Plan: removes nothing.
+// stays, too. Mode::Preview: reads the same, and removes nothing.
 ArchivedFiles archive_files(base::FileSystem& files, const base::Path& directory,
                             checkpoint::RetentionPolicy policy,
                             checkpoint::RetentionRound::Mode mode, std::uint64_t most_read,

@@ -182,6 +182,8 @@ std::string canonical_json(const std::string& text) {
   const auto json = base::json_depth_at_most(text, kDepth)
                         ? base::parse_json<nlohmann::json>(text)
                         : nlohmann::json(nlohmann::json::value_t::discarded);
+  if (json.is_object() && json.empty()) return "";
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return "";
   if (json.is_discarded()) return text;
   return base::json_text(json);
 }

@@ -27,7 +27,8 @@ struct ChangedRunFile {
 [[nodiscard]] ChangedRunFile forked_run_file(const std::string& config, const std::string& changes,
                                              const std::string& name);
 
-// The same text for all texts of one JSON document; the text itself where it is none.
+// The same text for all texts of one JSON document, and for nothing and {}, which ask for the same;
+// the text itself where it is none.
 [[nodiscard]] std::string canonical_json(const std::string& text);
 
 }  // namespace regatta::orchestrator::plan

@@ -152,7 +152,7 @@ struct Attempt {
   std::string execution;
   std::int64_t offset = 0;  // bytes of its journal that the store holds
   std::int64_t damaged = 0;
-  bool started = false;                    // its start record was read
+  bool started = false;                    // a record was read; its start record may be to come
   double start_utc = 0;                    // of the origin of its clock
   std::optional<double> first_step_begin;  // seconds since its start
   double last_seconds = 0;

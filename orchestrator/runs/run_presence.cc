@@ -29,6 +29,14 @@ Presence presence_of(base::FileSystem& files, const base::Path& run_directory) {
   return named ? Presence::NoRun : Presence::Gone;
 }
 
+std::string gone_words(const base::Path& run_directory) {
+  return "its directory " + base::printable(run_directory.string()) + " is gone";
+}
+
+bool is_given_up(const Run& run) {
+  return run.state == RunState::Failed && run.error == gone_words(run.directory);
+}
+
 std::string gone_text(const base::Path& run_directory) {
   return "the run's directory " + base::printable(run_directory.string()) + " is gone; `" +
          base::shown_command("regatta rm", run_directory.filename().string()) + "` forgets the run";

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/file_system.h"
+#include "orchestrator/runs/run.h"
 
 namespace regatta::orchestrator::runs {
 
@@ -14,6 +15,10 @@ enum class Presence { There, NoRun, Gone };
 // Throws where nobody can say: a file system that answers with an error, or is not mounted, has not
 // lost its runs.
 [[nodiscard]] Presence presence_of(base::FileSystem& files, const base::Path& run_directory);
+
+// "its directory … is gone": the error of a run that was given up for it.
+[[nodiscard]] std::string gone_words(const base::Path& run_directory);
+[[nodiscard]] bool is_given_up(const Run& run);
 
 // "the run's directory … is gone": which one, and what to do.
 [[nodiscard]] std::string gone_text(const base::Path& run_directory);

@@ -179,6 +179,19 @@ void EventLog::note_run(const runs::Run& run) {
   note(run, std::move(event));
 }
 
+void EventLog::note_changed(const runs::Run& run, const std::string& words, const std::string& by) {
+  if (!words.empty()) note_wish(run.number, "run.changed", by, words);
+  const std::optional<double> reached = run.summary.time_to_accuracy_seconds;
+  if (!reached) return;
+  Statement ask =
+      database_.prepare("SELECT 1 FROM runs WHERE number = ?1 AND time_to_accuracy IS NULL");
+  ask.bind(runs::row_of(run.number));
+  if (!ask.step()) return;
+  ask.run();
+  note_wish(run.number, "run.target_reached", by,
+            base::human_seconds(*reached) + " after the first step");
+}
+
 void EventLog::note_launch(runs::RunNumber run, const runs::Launch& launch) {
   Statement ask =
       database_.prepare("SELECT handle, over FROM launches WHERE run = ?1 AND number = ?2");
@@ -210,8 +223,15 @@ bool EventLog::was(const runs::Attempt& attempt, const char* condition) {
   return ask.step() && ask.integer(0) != 0;
 }
 
+// The first records of a journal come before its start record, which alone says where the attempt
+// is and at which step it begins. Where that is damaged, the first step or the end has to do.
 bool EventLog::note_start(const runs::Run& run, const runs::Attempt& attempt) {
-  if (!attempt.started || was(attempt, "started")) return false;
+  const bool told = attempt.process != 0 || !attempt.hosts.empty();
+  if (!told && !attempt.first_step_begin && !attempt.exit_code) return false;
+  if (was(attempt,
+          "process <> 0 OR hosts <> '' OR first_step_begin IS NOT NULL OR exit_code IS NOT NULL")) {
+    return false;
+  }
   std::string words =
       base::join(attempt.hosts.empty() ? std::vector{attempt.host} : attempt.hosts, ", ");
   if (attempt.ranks > 1) words = std::to_string(attempt.ranks) + " ranks on " + words;

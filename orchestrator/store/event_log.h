@@ -24,6 +24,9 @@ class EventLog {
   void note_added(const runs::Run& run, const std::string& by);
   // What these rows change; before they are written.
   void note_run(const runs::Run& run);
+  // Of its file (words: of which keys; empty: of none), whose target an evaluation of before may
+  // have met; before the row is written.
+  void note_changed(const runs::Run& run, const std::string& words, const std::string& by);
   void note_launch(runs::RunNumber run, const runs::Launch& launch);
   bool note_start(const runs::Run& run, const runs::Attempt& attempt);  // whether it is one
   void note_end(const runs::Run& run, const runs::Attempt& attempt);

@@ -10,7 +10,7 @@ runs::Better better_of(const runs::RunSummary& summary) {
 
 std::vector<runs::PastRun> past_runs(StoreReads& store, const runs::Run& run) {
   std::vector<runs::PastRun> past;
-  if (run.kind.empty() || !run.summary.target) return past;
+  if (run.kind.empty() || !run.forked_from.empty() || !run.summary.target) return past;
   const runs::Better better = better_of(run.summary);
   for (const runs::Run& each : store.runs_alike(run.kind, run.created_utc, kMostPastRuns)) {
     std::vector<runs::EvaluationPoint> points = evaluation_points(

@@ -13,7 +13,8 @@ namespace regatta::orchestrator::store {
 [[nodiscard]] runs::Better better_of(const runs::RunSummary& summary);
 
 // The newest finished runs of the run's kind that had ended when it was submitted, judged by its
-// target: at most kMostPastRuns. The same whenever it is asked for.
+// target: at most kMostPastRuns. None for a fork, and no forks: their time to accuracy is of a part
+// of the curve. The same whenever it is asked for.
 [[nodiscard]] std::vector<runs::PastRun> past_runs(StoreReads& store, const runs::Run& run);
 inline constexpr int kMostPastRuns = 10;
 

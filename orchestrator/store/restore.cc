@@ -105,7 +105,8 @@ Fate fate_of(Database& database, const runs::Run& run, base::FileSystem& files,
     if (!files.exists(directory / "run.json")) return Fate::Gone;
     const auto submission = runs::read_submission(files, directory);
     if (submission && (submission->wanted != run.wanted || submission->archived != run.archived ||
-                       submission->tags != run.tags || submission->note != run.note)) {
+                       submission->tags != run.tags || submission->note != run.note ||
+                       submission->changed_utc != run.changed_utc)) {
       return Fate::Changed;
     }
     const auto state = runs::read_state(files, directory);

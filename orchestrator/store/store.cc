@@ -210,11 +210,10 @@ void Store::note(const Event& event) {
   events_->note(event);
 }
 
-// In a transaction, as all that writes an event, too.
+// In a transaction, as all that writes an event, too. What somebody changed of whom the writer does
+// not know yet stays.
 void Store::write_run(const runs::Run& run) {
-  events_->note_run(run);
-  static const std::string sql = change("runs", "number", columns_of<runs::Run>());
-  std::optional<runs::RunSummary> changed;  // by somebody of whom the writer does not know yet
+  runs::Run written = run;
   {
     Statement ask = writer_->prepare(
         "SELECT steps, target, target_times_baseline, time_to_accuracy FROM runs WHERE number = ?1 "
@@ -224,21 +223,16 @@ void Store::write_run(const runs::Run& run) {
       const auto number = [&ask](int column) {
         return ask.is_null(column) ? std::nullopt : std::optional(ask.number(column));
       };
-      changed.emplace().steps = ask.integer(0);
-      changed->target = number(1);
-      changed->target_times_baseline = number(2);
-      changed->time_to_accuracy_seconds = number(3);
+      written.summary.steps = ask.integer(0);
+      written.summary.target = number(1);
+      written.summary.target_times_baseline = number(2);
+      written.summary.time_to_accuracy_seconds = number(3);
+      written.drained = false;
     }
   }
-  write_row(*writer_, sql, RowBinder::Which::NotFixed, run, runs::row_of(run.number));
-  if (!changed) return;
-  writer_
-      ->prepare(
-          "UPDATE runs SET steps = ?2, target = ?3, target_times_baseline = ?4, "
-          "time_to_accuracy = ?5, drained = 0 WHERE number = ?1")
-      .bind(runs::row_of(run.number), changed->steps, changed->target,
-            changed->target_times_baseline, changed->time_to_accuracy_seconds)
-      .run();
+  events_->note_run(written);
+  static const std::string sql = change("runs", "number", columns_of<runs::Run>());
+  write_row(*writer_, sql, RowBinder::Which::NotFixed, written, runs::row_of(run.number));
 }
 
 std::unique_lock<std::mutex> Store::lock_writes() {
@@ -371,23 +365,20 @@ void Store::write_tags(runs::RunNumber run, const std::vector<std::string>& tags
   }
 }
 
-void Store::set_config(runs::RunNumber run, const std::string& config, const std::string& by,
-                       const std::string& words) {
-  const auto lock = lock_writes();
-  const OnDisk on_disk(*writer_);
-  Transaction transaction(*writer_);
-  writer_->prepare("UPDATE runs SET config = ?2 WHERE number = ?1")
-      .bind(runs::row_of(run), config)
-      .run();
-  events_->note_wish(run, "run.changed", by, words);
-  transaction.commit();
-}
-
 void Store::change_run(const runs::Run& run, const RunChange& change, const std::string& by) {
   const auto lock = lock_writes();
   const OnDisk on_disk(*writer_);
   Transaction transaction(*writer_);
+  if (change.before_its_end) {
+    Statement ask = writer_->prepare(
+        "SELECT 1 FROM runs WHERE number = ?1 AND wanted <> ?2 AND "
+        "state IN ('succeeded', 'stopped', 'failed', 'cancelled')");
+    ask.bind(runs::row_of(run.number), static_cast<int>(runs::Wanted::Resume));
+    const char* const why = " has ended meanwhile; `regatta extend --steps N` continues it";
+    if (ask.step()) throw base::Error(base::Code::Conflict, "run " + run.id + why);
+  }
   const runs::RunSummary& summary = run.summary;
+  events_->note_changed(run, change.words, by);
   // Not drained: the controller reads it once more, and writes its file.
   writer_
       ->prepare(
@@ -397,7 +388,6 @@ void Store::change_run(const runs::Run& run, const RunChange& change, const std:
             summary.target_times_baseline, summary.time_to_accuracy_seconds)
       .run();
   write_key(change.key, run.number);
-  if (!change.words.empty()) events_->note_wish(run.number, "run.changed", by, change.words);
   if (change.resumes) {
     writer_->prepare("UPDATE runs SET wanted = ?2, archived = 0 WHERE number = ?1")
         .bind(runs::row_of(run.number), static_cast<int>(runs::Wanted::Resume))
@@ -487,6 +477,15 @@ void Store::end_launch(const runs::Run& run, const runs::Launch& launch) {
   const auto lock = lock_writes();
   if (removed_.count(run.number) > 0) return;
   Transaction transaction(*writer_);
+  if (runs::is_over(run.state)) {
+    Statement ask =
+        writer_->prepare("SELECT 1 FROM runs WHERE number = ?1 AND changed_utc > ifnull(?2, 0)");
+    ask.bind(runs::row_of(run.number), run.changed_utc);
+    if (ask.step()) {
+      throw base::Error(base::Code::Retry,
+                        "it was changed just as it ended, and is judged once more");
+    }
+  }
   write_run(run);
   write_launch(run.number, launch);
   transaction.commit();

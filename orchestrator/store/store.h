@@ -48,6 +48,8 @@ struct RequestKey {
 struct RunChange {
   std::string words;     // what is another, for the event; empty: nothing
   bool resumes = false;  // it is over, and is to go on
+  // Means nothing once the run is over: Code::Conflict where it is by then, and nothing changed.
+  bool before_its_end = false;
   std::optional<RequestKey> key;
 };
 
@@ -88,7 +90,7 @@ class Store : public StoreReads {
   // launches: of one that is found. All or nothing: a run whose launches the store has not would be
   // started again.
   runs::RunNumber add_run(const NewRun& run, const std::vector<runs::Launch>& launches = {});
-  // All of the run but what add_run(), set_wanted() and set_config() own.
+  // All of the run but what add_run(), set_wanted() and change_run() own.
   void update_run(const runs::Run& run);
   // On a full disk, too: it takes the room that was kept for it. A run that is to be resumed is no
   // longer drained, so that the next controller finds it. Here and below, the key of the request is
@@ -106,9 +108,6 @@ class Store : public StoreReads {
   void set_archived(runs::RunNumber run, bool archived, const std::string& by = {},
                     const std::optional<RequestKey>& key = {});
   void set_labels(runs::RunNumber run, const runs::Labels& labels, const std::string& by = {});
-  // words: which keys of it are others now.
-  void set_config(runs::RunNumber run, const std::string& config, const std::string& by = {},
-                  const std::string& words = {});
   // What follows from another run file: its config and changed_utc, and of its summary the steps,
   // the target and the time to accuracy. On the disk, all or nothing.
   void change_run(const runs::Run& run, const RunChange& change, const std::string& by = {});
@@ -133,7 +132,8 @@ class Store : public StoreReads {
 
   // Launches and attempts.
   void put_launch(runs::RunNumber run, const runs::Launch& launch);
-  // update_run() and put_launch(), both or neither.
+  // update_run() and put_launch(), both or neither. Code::Retry, and neither, where the run is over
+  // with it and was changed since `run` was read: how it ended must be judged by what it is now.
   void end_launch(const runs::Run& run, const runs::Launch& launch);
   runs::AttemptNumber add_attempt(runs::RunNumber run, int number, const std::string& execution);
   // What the end of an attempt or a launch says of nodes. The attempt is judged with it, all or

@@ -124,7 +124,7 @@ std::vector<runs::Run> StoreReads::runs_alike(const std::string& kind, double be
   Statement ask = reader->prepare(
       kRunColumns +
       "INDEXED BY runs_by_kind WHERE state = 'succeeded' AND time_to_accuracy IS NOT NULL "
-      "AND kind = ?1 AND ended_utc < ?2 ORDER BY ended_utc DESC LIMIT ?3");
+      "AND kind = ?1 AND ended_utc < ?2 AND forked_from = '' ORDER BY ended_utc DESC LIMIT ?3");
   ask.bind(kind, before_utc, limit);
   return read_runs(ask);
 }

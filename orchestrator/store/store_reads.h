@@ -178,7 +178,8 @@ class StoreReads {
   [[nodiscard]] std::vector<std::string> waiting_after(const std::string& id);
   // Whether any run belongs to this scheduler.
   [[nodiscard]] bool has_runs_of(const std::string& scheduler);
-  // Runs of this kind that have reached their target and ended before this moment, newest first.
+  // Runs of this kind that have reached their target and ended before this moment, newest first;
+  // no forks, whose time begins at their checkpoint.
   [[nodiscard]] std::vector<runs::Run> runs_alike(const std::string& kind, double before_utc,
                                                   int limit);
   // Oldest first: over, and not settled.

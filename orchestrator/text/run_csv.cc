@@ -65,8 +65,11 @@ void add_yaml(const Json& json, std::size_t indent, std::string* out) {
 
 }  // namespace
 
-std::string csv_of(const Json& rows, Audience reader) {
+std::string csv_of(const Json& rows, Audience reader, const std::vector<std::string>& if_empty) {
   Json columns = Json::object();  // as a set of keys in their order
+  if (rows.empty()) {
+    for (const std::string& column : if_empty) columns[column] = nullptr;
+  }
   for (const Json& row : rows) {
     for (const auto& [key, value] : row.items()) columns[key] = nullptr;
   }

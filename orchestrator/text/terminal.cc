@@ -41,6 +41,12 @@ std::string share_text(const std::optional<double>& share) {
   return share ? base::percent(*share) : "-";
 }
 
+// "25/100", and "120" alone of a run that was to end before and went on.
+std::string steps_done(const Json& run, const char* separator) {
+  const bool past = number_of(run, "step").value_or(0) > number_of(run, "steps").value_or(0);
+  return count(run, "step") + (past ? "" : separator + count(run, "steps"));
+}
+
 // How many ranks on what, and how well they are used; empty when the run does not say.
 std::string ranks_text(const Json& run) {
   const double ranks = number_of(run, "ranks").value_or(0);
@@ -134,7 +140,7 @@ struct ProgressParts {
 
 // What is shown beside the bar.
 std::string progress_text(const Json& run, const ProgressParts& parts) {
-  std::string text = "step " + count(run, "step") + "/" + count(run, "steps");
+  std::string text = "step " + steps_done(run, "/");
   if (parts.metric && number_of(run, "value")) {
     text += "  " + text_of(run, "metric") + " " + figure(number_of(run, "value"));
     if (number_of(run, "target")) text += " of " + figure(number_of(run, "target"));
@@ -149,6 +155,9 @@ std::string progress_text(const Json& run, const ProgressParts& parts) {
     text += (parts.long_words ? "  target in about " : "  target in ") + duration(prediction);
   }
   if (text_of(run, "state") == "stopping") text += "  stopping";
+  if (const auto silence = number_of(run, "silent_seconds")) {
+    text += "  silent for " + duration(silence);
+  }
   return base::printable(text);
 }
 
@@ -159,8 +168,7 @@ constexpr std::size_t kLeastNote = 16;  // columns: what is shorter says nothing
 
 std::vector<std::string> run_row(const Json& run, int narrower) {
   const std::string created = local_date(run.value("created_at", Json()));
-  std::vector<std::string> row{text_of(run, "id"), text_of(run, "state"),
-                               count(run, "step") + "/" + count(run, "steps")};
+  std::vector<std::string> row{text_of(run, "id"), text_of(run, "state"), steps_done(run, "/")};
   if (narrower < kNoValue) {
     row.push_back(figure(number_of(run, "value")));
     const auto times = number_of(run, "target_times_baseline");
@@ -306,7 +314,7 @@ std::string run_details(const Json& run) {
       {"state", state_and_text(run)},
       {"created", local_date(run.value("created_at", Json()))},
       {"attempts", count(run, "attempts")},
-      {"step", count(run, "step") + " of " + count(run, "steps")},
+      {"step", steps_done(run, " of ")},
       {"target", target_text(run)},
       {"time to accuracy", duration(number_of(run, "time_to_accuracy_seconds"))},
       {"training", duration(number_of(run, "training_seconds"))},

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "checkpoint/found_damage.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/tombstones.h"
@@ -177,6 +178,31 @@ TEST_F(ApplyRetentionTest, ReadsTheNewestBeforeOlderOnesGo) {
   flip_a_byte(newest);
   apply({1}, Mode::Check);
   EXPECT_EQ(names(), (Names{newest, good})) << "the damaged one does not count";
+}
+
+TEST_F(ApplyRetentionTest, APreviewFindsAndNotesWhatTheRoundWill) {
+  const std::string oldest = write(1, "aaaa"), good = write(2, "aaaa");
+  const std::string damaged = write(3, "aaaa"), newest = write(4, "aaaa");
+  flip_a_byte(damaged);
+  flip_a_byte(newest);
+  const auto goes = [&](Mode mode) {
+    Names found;
+    for (const RetentionDecision& one :
+         apply_retention(files_, store_, {1}, {"bbbb", kNow, mode}).decisions) {
+      if (one.goes) found.push_back(one.name);
+    }
+    return found;
+  };
+  EXPECT_EQ(goes(Mode::Plan), (Names{damaged, good, oldest})) << "nobody has read the newest";
+  EXPECT_EQ(goes(Mode::Preview), Names{oldest});
+  EXPECT_EQ(names().size(), 4U) << "it removes nothing";
+  const auto found = read_found_damage(files_, store_.directory());
+  EXPECT_EQ(found.size(), 2U);
+  EXPECT_EQ(found.count(newest), 1U);
+  EXPECT_EQ(found.count(damaged), 1U);
+  EXPECT_EQ(goes(Mode::Plan), Names{oldest}) << "what was found counts for those who do not read";
+  EXPECT_EQ(goes(Mode::Check), Names{oldest});
+  EXPECT_EQ(names(), (Names{newest, damaged, good}));
 }
 
 TEST_F(ApplyRetentionTest, FinishesARemovalThatWasCutShort) {

@@ -123,6 +123,10 @@ TEST(PlanRetention, Table) {
        {with(valid("a", 1), Status::Unfinished, "now"), valid("b", 2)},
        {1},
        {}},
+      {"a damaged one of the newest attempt, which writes it no more",
+       {with(valid("a", 1), Status::Damaged, "now"), valid("b", 2)},
+       {1},
+       {"a"}},
       {"broken ones of the newest attempt, after a rollback",
        {with(valid("a", 1), Status::Unfinished, "nowr1"),
         with(valid("b", 2), Status::Unfinished, "nor1"), valid("c", 3)},
@@ -207,6 +211,10 @@ TEST(PlanRetention, SaysWhy) {
   policy.keep_best = 3;
   EXPECT_EQ(plan_retention(candidates, policy, "now")[1].reasons[1],
             "best 2 of 3, mlm_accuracy 0.3");
+  EXPECT_EQ(
+      plan_retention({with(valid("a", 1), Status::Damaged, "now"), valid("b", 2)}, policy, "now")[1]
+          .reasons,
+      Names{"damaged, and older than the newest good one"});
   EXPECT_EQ(plan_retention({removed(valid("a", 1))}, policy, "now")[0].reasons,
             Names{"the last good one"});
 }

@@ -53,6 +53,9 @@ void check_call(const Call& call) {
           check(is_among(parameter.choices, word), "choices");
         }
         break;
+      case Parameter::Kind::List:
+        for (const std::string& each : call.words(parameter.name)) check(!each.empty(), "a text");
+        break;
       case Parameter::Kind::Moment: {
         const auto moment = call.moment(parameter.name);
         check(moment.has_value() == is_given && std::isfinite(moment.value_or(0)), "a moment");

@@ -98,6 +98,8 @@ def place(text, mutant):
         raise Unfit(f"{mutant.name}: `find` and `replace` are equal")
     begin = text.index(mutant.find)
     end = begin + len(mutant.find)
+    if any(mutant.find.count(opens) != mutant.find.count(closes) for opens, closes in ("()", "{}", "[]")):
+        raise Unfit(f"{mutant.name}: its text opens a bracket that it does not close, or the reverse; take the whole expression")
     if mutant.is_statement and DECLARES.search(mutant.find) and not text[end:].lstrip().startswith("}"):
         raise Unfit(f"{mutant.name}: its text declares a name, which would end with the switch's block though the fault is off; "
                     "take the statements up to the end of its block, too")

@@ -88,18 +88,18 @@ void check_shape(const ModelShape& shape) {
     require(value >= 1 && value <= most,
             what + " is " + std::to_string(value) + "; use 1 to " + std::to_string(most));
   };
-  range("layers", shape.layers, 1024);
-  range("hidden", shape.hidden, 65536);
-  range("heads", shape.heads, 1024);
-  range("feed_forward", shape.feed_forward, 1 << 20);
-  range("max_positions", shape.max_positions, 4096);
+  range("layers", shape.layers, kMostLayers);
+  range("hidden", shape.hidden, kMostHidden);
+  range("heads", shape.heads, kMostHeads);
+  range("feed_forward", shape.feed_forward, kMostFeedForward);
+  range("max_positions", shape.max_positions, kMostPositions);
   range("token_types", shape.token_types, 16);
   require(shape.hidden % 8 == 0,
           "hidden is " + std::to_string(shape.hidden) + "; use a multiple of 8");
   require(shape.hidden % shape.heads == 0, "heads (" + std::to_string(shape.heads) +
                                                ") does not divide hidden (" +
                                                std::to_string(shape.hidden) + "); use a divisor");
-  require(shape.vocabulary >= 0 && shape.vocabulary <= (1 << 24),
+  require(shape.vocabulary >= 0 && shape.vocabulary <= kMostVocabulary,
           "a vocabulary of " + std::to_string(shape.vocabulary) + " pieces");
 }
 

@@ -11,6 +11,14 @@ namespace regatta::trainer::contract {
 
 enum class Gelu { Erf, Tanh };  // part of the model: a backend never swaps one for the other
 
+// A model has at most so many of each; 0 or 1 and more.
+constexpr int kMostLayers = 1024;
+constexpr int kMostHidden = 65536;
+constexpr int kMostHeads = 1024;
+constexpr int kMostFeedForward = 1 << 20;
+constexpr int kMostPositions = 4096;
+constexpr int kMostVocabulary = 1 << 24;
+
 struct ModelShape {
   int layers = 2;
   int hidden = 128;

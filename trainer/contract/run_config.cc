@@ -98,12 +98,12 @@ void read_model(Table& root, RunConfig* config) {
       table.fail("preset", error.what());
     }
   }
-  table.read("layers", &shape.layers);
-  table.read("hidden", &shape.hidden);
-  table.read("heads", &shape.heads);
-  table.read("feed_forward", &shape.feed_forward);
-  table.read("max_positions", &shape.max_positions);
-  table.read("vocabulary", &shape.vocabulary);
+  read_range(table, "layers", &shape.layers, 1, kMostLayers);
+  read_range(table, "hidden", &shape.hidden, 1, kMostHidden);
+  read_range(table, "heads", &shape.heads, 1, kMostHeads);
+  read_range(table, "feed_forward", &shape.feed_forward, 1, kMostFeedForward);
+  read_range(table, "max_positions", &shape.max_positions, 1, kMostPositions);
+  read_range(table, "vocabulary", &shape.vocabulary, 0, kMostVocabulary);
   table.read_enum("gelu", kGelus, &shape.gelu);
   read_range(table, "dropout", &config->dropout, 0, kMaxDropout);
   read_range(table, "attention_dropout", &config->attention_dropout, 0, kMaxDropout);

@@ -111,7 +111,9 @@ std::string run_file_schema() {
   intersect(&keys, asked_of(kSamples[1]));
   Json schema = mapping(keys);
   schema["required"] = {"data"};
-  schema["properties"]["data"]["required"] = {"path"};
+  Json& data = schema["properties"]["data"];
+  data["required"] = {"path"};
+  data["properties"]["path"]["pattern"] = R"(^[^\x00-\x1F\x7F]+$)";  // no control characters
   schema["description"] = "A run file of Regatta; its YAML is the same.";
   return base::json_text(schema, 1) + "\n";
 }

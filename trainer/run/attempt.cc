@@ -522,6 +522,7 @@ bool AttemptRunner::evaluation_due(std::int64_t done) const {
 bool AttemptRunner::evaluate(std::int64_t done) {
   contract::EvalRecord record = loop_.evaluate(inputs_->evaluation, done);
   record.target_met = meets(config_, target_, record);
+  metric_step_ = done;
   metric_ = config_.target && config_.target->metric == contract::TargetMetric::MlmLoss
                 ? record.mlm_loss
                 : record.mlm_accuracy;
@@ -545,7 +546,9 @@ void AttemptRunner::checkpoint(std::int64_t done) {
   keeper_.keep_plan(learning_.found());
   const double since = context_.clock.monotonic_seconds();
   loop_.snapshot(snapshot_.get());
-  writer_.begin(done, snapshot_ ? &snapshot_->shard() : nullptr, metric_, since);
+  // Of these weights or of none: keep_best compares it.
+  writer_.begin(done, snapshot_ ? &snapshot_->shard() : nullptr,
+                metric_step_ == done ? metric_ : std::nullopt, since);
   if (!config_.checkpoint_async) journal(writer_.settle());
 }
 

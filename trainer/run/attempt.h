@@ -128,7 +128,8 @@ class AttemptRunner {
   CheckpointWriter writer_;  // its thread reads snapshot and keeper
 
   const std::optional<double> target_;
-  std::optional<double> metric_;  // of the last evaluation
+  std::optional<double> metric_;   // of the last evaluation,
+  std::int64_t metric_step_ = -1;  // and of the step after which that was
   std::vector<Rollback> rollbacks_;
   bool warned_of_peak_ = false;
 };

@@ -31,6 +31,7 @@ std::optional<std::int64_t> AttemptRunner::go_back(const step::Diverged& error) 
   take_up(rollbacks);
   writer_.go_back();
   metric_ = back.metric;
+  metric_step_ = back.step;
   contract::DivergenceRecord record = record_of(error);
   record.action = "rollback";
   record.checkpoint = back.name;

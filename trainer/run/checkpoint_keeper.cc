@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "checkpoint/found_damage.h"
 #include "checkpoint/held_mark.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/shards.h"
@@ -117,9 +118,13 @@ std::optional<Resumed> CheckpointKeeper::load_one_of(
     record.status = "skipped";
     record.message = entry.reason;
     skipped->push_back(record);
-    if (entry.is_damaged) damaged_.insert(entry.name);
+    if (!entry.is_damaged) continue;
+    damaged_.insert(entry.name);
+    note(entry.name, entry.reason);
   }
   if (!latest.checkpoint) return std::nullopt;
+  damaged_.erase(latest.checkpoint->name);  // it may have been restored
+  note(latest.checkpoint->name, std::nullopt);
   resumed.step = latest.checkpoint->manifest.step;
   resumed.name = latest.checkpoint->name;
   resumed.plan = latest.checkpoint->manifest.plan;
@@ -134,6 +139,15 @@ std::optional<Resumed> CheckpointKeeper::load_one_of(
   whole->set_loss_scale(scaled ? static_cast<double>(loss_scale[0]) : 0,
                         scaled ? static_cast<std::int64_t>(loss_scale[1]) : 0);
   return resumed;
+}
+
+void CheckpointKeeper::note(const std::string& name,
+                            const std::optional<std::string>& damage) const {
+  try {
+    checkpoint::note_found_damage(context_.files, context_.directory.checkpoints_path(), name,
+                                  damage, context_.clock.utc_seconds());
+  } catch (const base::Error&) {  // the journal says it all the same
+  }
 }
 
 Resumed CheckpointKeeper::newest() const {

@@ -92,6 +92,8 @@ class CheckpointKeeper {
   [[nodiscard]] checkpoint::Manifest manifest_of(std::int64_t step,
                                                  const std::optional<double>& metric) const;
   [[nodiscard]] std::vector<contract::CheckpointRecord> remove_old(std::int64_t step) const;
+  // What a reading found, for those who do not read it.
+  void note(const std::string& name, const std::optional<std::string>& damage) const;
 
   CheckpointContext context_;
   std::string plan_;

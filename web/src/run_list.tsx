@@ -9,13 +9,14 @@ import { runHash } from "./route";
 
 // Done steps; for a run with a target also how far the metric has come.
 export function Progress({ run, label = true }: { run: RunRow; label?: boolean }) {
-  const share = run.steps > 0 ? Math.min(1, run.step / run.steps) : 0;
+  const steps = Math.max(run.step, run.steps); // an attempt goes on as it began, past a lowered end
+  const share = steps > 0 ? run.step / steps : 0;
   return (
     <div class={`progress ${run.state}`}>
-      <progress max={1} value={share} aria-label={`step ${run.step} of ${run.steps}`} />
+      <progress max={1} value={share} aria-label={`step ${run.step} of ${steps}`} />
       {label && (
         <span class="small">
-          {show.count(run.step)} / {show.count(run.steps)}
+          {show.count(run.step)} / {show.count(steps)}
         </span>
       )}
     </div>

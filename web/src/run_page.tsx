@@ -86,13 +86,14 @@ function headline(run: Run, history: History): Headline {
 
 function Figures({ run }: { run: Run }) {
   const title = run.metric === "mlm_accuracy" ? "Accuracy" : show.metricTitle(run.metric);
-  const share = run.steps > 0 ? `${Math.floor((100 * run.step) / run.steps)} %` : undefined;
+  const steps = Math.max(run.step, run.steps); // an attempt goes on as it began, past a lowered end
+  const share = steps > 0 ? `${Math.floor((100 * run.step) / steps)} %` : undefined;
   const restarts = run.attempts > 1 ? `attempt ${run.attempts}` : undefined;
   return (
     <dl class="figures">
       <Figure
         name="Step"
-        value={`${show.count(run.step)} / ${show.count(run.steps)}`}
+        value={`${show.count(run.step)} / ${show.count(steps)}`}
         note={share}
       />
       <Figure name={title} value={show.metric(run.metric, run.value)} />

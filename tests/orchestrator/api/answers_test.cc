@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "orchestrator/api/checkpoint_api.h"
 #include "orchestrator/api/explain.h"
 #include "orchestrator/api/run_json.h"
 #include "orchestrator/control/reconcile.h"
@@ -92,6 +93,154 @@ TEST(Answers, SayWhatIsUnderWay) {
   EXPECT_EQ(explained(runs::RunState::Queued)["launches"][1]["what"], "waits to start");
   known.run.reason = "waits for a free slot";
   EXPECT_EQ(explained(runs::RunState::Queued)["summary"], "queued: waits for a free slot");
+}
+
+// Its only rank was stopped (SIGSTOP), and it was shown as one that trains at full speed.
+TEST(Answers, SayHowLongATrainerHasBeenSilent) {
+  Known known = known_run();
+  runs::Run& run = known.run;
+  run.state = runs::RunState::Running;
+  run.wanted = runs::Wanted::Run;
+  run.wait = {};
+  run.reason.clear();
+  run.summary.phase = "training";
+  run.summary.step = 4319;
+  run.summary.steps = 6000;
+  run.summary.samples = 4319 * 8;
+  run.summary.samples_per_second = 8275;
+  run.summary.last_record_utc = kNow - 46;
+  const auto shown = [&] { return run_json(run, known.parts, kNow); };
+  const auto explained = [&] {
+    return explain_json(run, known.parts, {}, std::nullopt, kNow).at("next").get<std::string>();
+  };
+  EXPECT_EQ(shown()["state_text"], "training, step 4319 of 6000; silent for 46.0 s");
+  EXPECT_EQ(shown()["silent_seconds"], 46);
+  for (const char* const rate : {"samples_per_second", "tokens_per_second", "goodput", "mfu",
+                                 "utilisation", "predicted_seconds_to_target"}) {
+    EXPECT_TRUE(shown()[rate].is_null()) << rate;
+  }
+  const store::RunRow row{run, 1, {}, {}, {}};
+  EXPECT_TRUE(slim_json(row, kNow)["samples_per_second"].is_null()) << "in lists, too";
+  EXPECT_EQ(slim_json(row, kNow)["silent_seconds"], 46);
+  EXPECT_EQ(explain_json(run, known.parts, {}, std::nullopt, kNow)["summary"],
+            "training, step 4319 of 6000; silent for 46.0 s");
+  known.parts.attempts.back().ranks = 1;
+  EXPECT_THAT(explained(), testing::HasSubstr("nothing, as long as its process lives"));
+  EXPECT_THAT(explained(), testing::HasSubstr("`regatta requeue "));
+  known.parts.attempts.back().ranks = 4;
+  EXPECT_THAT(explained(), testing::HasSubstr("its watchdog ends the attempt"));
+  run.wanted = runs::Wanted::Observe;
+  EXPECT_THAT(explained(), testing::HasSubstr("is left alone"));
+
+  const auto is_silent = [&] { return silent_seconds(run, kNow).has_value(); };
+  run.summary.last_record_utc = kNow - 29;
+  EXPECT_FALSE(is_silent());
+  EXPECT_EQ(shown()["state_text"], "training, step 4319 of 6000");
+  EXPECT_EQ(shown()["samples_per_second"], 8275);
+  EXPECT_TRUE(shown()["silent_seconds"].is_null());
+  run.summary.samples_per_second = 0.5;  // 16 s a step
+  run.summary.last_record_utc = kNow - 79;
+  EXPECT_FALSE(is_silent()) << "slow steps";
+  run.summary.last_record_utc = kNow - 81;
+  EXPECT_TRUE(is_silent());
+  run.summary.phase = "loading";
+  run.summary.last_record_utc = kNow - 59;
+  EXPECT_FALSE(is_silent());
+  run.summary.last_record_utc = kNow - 61;
+  EXPECT_EQ(shown()["state_text"], "loading; silent for 1 min 01 s");
+  run.wait.category = runs::kSuspended;
+  EXPECT_FALSE(is_silent()) << "Slurm has suspended it";
+  run.wait = {};
+  run.state = runs::RunState::Stopping;
+  EXPECT_FALSE(is_silent());
+}
+
+TEST(Answers, SayWhereARunEndedWhoseEndWasMoved) {
+  runs::Run run;
+  run.id = "demo-1";
+  run.state = runs::RunState::Succeeded;
+  run.summary.step = 1650;
+  run.summary.steps = 4000;
+  run.summary.target = 0.7;
+  const auto text = [&] { return state_text(run, 1, kNow); };
+  EXPECT_EQ(text(), "ended at an earlier target, step 1650 of 4000") << "the target was raised";
+  run.summary.step = 4000;
+  EXPECT_EQ(text(), "finished without reaching its target, step 4000 of 4000");
+  run.summary.step = 6000;
+  run.summary.steps = 3000;
+  run.summary.target.reset();
+  EXPECT_EQ(text(), "finished, step 6000; was to end at 3000");
+  run.state = runs::RunState::Running;
+  run.summary.step = 3092;
+  EXPECT_EQ(text(),
+            "training, step 3092; was to end at 3000, and this attempt goes on as it began");
+  EXPECT_THAT(explain_json(run, {}, {}, std::nullopt, kNow)["next"].get<std::string>(),
+              testing::HasSubstr("`regatta requeue demo-1` makes the run end at step 3000"));
+  run.summary.step = 3000;
+  EXPECT_EQ(text(), "training, step 3000 of 3000");
+}
+
+// A cancel that ended in SIGKILL looked like one that had saved.
+TEST(Answers, SayWhatACancelLost) {
+  runs::Run run;
+  run.state = runs::RunState::Cancelled;
+  run.error = "while stopping: killed by signal 9";
+  run.summary.step = 5431;
+  run.summary.steps = 9000;
+  run.summary.checkpoint_step = 4320;
+  const auto text = [&] { return state_text(run, 1, kNow); };
+  EXPECT_EQ(text(),
+            "cancelled, step 5431 of 9000; its newest checkpoint is of step 4320; 1111 steps are "
+            "lost");
+  EXPECT_EQ(explain_json(run, {}, {}, std::nullopt, kNow)["summary"],
+            "it was cancelled, while stopping: killed by signal 9; its newest checkpoint is of "
+            "step 4320; 1111 steps are lost");
+  run.state = runs::RunState::Stopped;
+  run.summary.checkpoint_step = 5430;
+  EXPECT_EQ(text(),
+            "stopped, step 5431 of 9000; its newest checkpoint is of step 5430; 1 step is lost");
+  run.summary.checkpoint_step = 5431;
+  EXPECT_EQ(text(), "stopped, step 5431 of 9000");
+  run.summary.checkpoint_step = -1;
+  EXPECT_EQ(text(), "stopped, step 5431 of 9000; it has no checkpoint; 5431 steps are lost");
+  run.forked_from = "demo-1";
+  EXPECT_EQ(text(), "stopped, step 5431 of 9000") << "its parent's checkpoint counts";
+}
+
+// It was told to mend the cause and to resume it, which is refused.
+TEST(Answers, SayThatARunWhoseDirectoryIsGoneDoesNotGoOn) {
+  Known known = known_run();
+  runs::Run& run = known.run;
+  run.id = "demo-1";
+  run.state = runs::RunState::Failed;
+  run.wanted = runs::Wanted::Run;
+  run.directory = "/runs/demo-1";
+  run.error = "its directory /runs/demo-1 is gone";
+  Json explained = explain_json(run, known.parts, {}, std::nullopt, kNow);
+  EXPECT_EQ(explained["summary"], "it failed: its directory /runs/demo-1 is gone");
+  EXPECT_EQ(explained["next"], "nothing; `regatta rm demo-1` forgets it");
+  EXPECT_TRUE(run_json(run, known.parts, kNow)["checkpoint"].is_null());
+  run.error = "out of memory";
+  explained = explain_json(run, known.parts, {}, std::nullopt, kNow);
+  EXPECT_THAT(explained["next"].get<std::string>(), testing::HasSubstr("regatta resume"));
+  EXPECT_TRUE(run_json(run, known.parts, kNow)["checkpoint"].is_object());
+}
+
+TEST(Answers, ListNoCheckpointsAsWrittenOfARunWhoseDirectoryIsGone) {
+  const tests::TemporaryDirectory folder;
+  store::Store store(folder.path());
+  runs::Run run = *store.run(store.add_run(new_run("a")));
+  runs::Attempt attempt;
+  attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+  trainer::contract::CheckpointRecord written;
+  written.step = 10;
+  written.name = "step-10";
+  written.status = "written";
+  store.append(run, attempt, {{1, 1, 1, written}});
+  EXPECT_EQ(checkpoints_json(store, run)["checkpoints"][0]["status"], "written");
+  run.state = runs::RunState::Failed;
+  run.error = "its directory " + run.directory + " is gone";
+  EXPECT_EQ(checkpoints_json(store, run)["checkpoints"][0]["status"], "removed");
 }
 
 TEST(Answers, SayWhichPlaceInTheLineARunHas) {
@@ -197,6 +346,22 @@ TEST(Answers, OfErrorsNameTheKeyOfTheBody) {
                                    base::Error(base::Code::Operator, "ours", "model.hidden")}) {
     EXPECT_FALSE(Json::parse(error_response(other, "{}").body).contains("key")) << other.what();
   }
+}
+
+TEST(Answers, OfCheckpointsHaveATagThatDoesNotAge) {
+  const auto tag = [](double age, const char* condition) {
+    Json row;
+    row["name"] = "step-1";
+    row["condition"] = condition;
+    row["age_seconds"] = age;
+    Json listed;
+    listed["checkpoints"].push_back(row);
+    const Response response = checkpoint_list(listed);
+    EXPECT_EQ(Json::parse(response.body)["checkpoints"][0]["age_seconds"], age);
+    return response.headers.at("ETag");
+  };
+  EXPECT_EQ(tag(1, "valid"), tag(2.5, "valid"));
+  EXPECT_NE(tag(1, "valid"), tag(1, "removed"));
 }
 
 TEST(Answers, AndFilesOfARunDirectory) {

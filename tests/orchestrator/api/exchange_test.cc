@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
 #include "base/error.h"
 #include "orchestrator/api/delivery.h"
 #include "tests/orchestrator/api/raw_http.h"
@@ -59,6 +61,28 @@ TEST(Exchange, PathsAreDecodedOnce) {
     }
   }
   EXPECT_EQ(asked(head_of("OPTIONS", "*")).path, "*");
+}
+
+TEST(Exchange, ATargetMayNameItsHost) {
+  const std::map<std::string, std::string> paths{{"http://a:1/b%20c?d=/e", "/b c"},
+                                                 {"HTTP://a", "/"},
+                                                 {"http://a?d=/e", "/"},
+                                                 {"http://a//b", "//b"}};
+  for (const auto& [target, path] : paths) {
+    const api::RequestHead head = head_of("GET", target);
+    const api::Request request = asked(head);
+    EXPECT_EQ(request.path, path) << target;
+    EXPECT_EQ(request.query.count("d"), target.find('?') != std::string::npos ? 1U : 0U);
+    EXPECT_THAT(*head.find("host"), StartsWith("a")) << "that of the target counts";
+  }
+}
+
+TEST(Exchange, AHeadHasNoRange) {
+  const std::string headers = "Range: bytes=0-1\r\nIf-Range: \"x\"\r\nIf-Match: *\r\n";
+  const api::Request head = asked(head_of("HEAD", "/", headers));
+  EXPECT_EQ(head.header("range") + head.header("if-range"), "");
+  EXPECT_EQ(head.header("if-match"), "*");
+  EXPECT_EQ(asked(head_of("GET", "/", headers)).header("range"), "bytes=0-1");
 }
 
 TEST(Exchange, QueriesLoseNothing) {

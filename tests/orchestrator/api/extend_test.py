@@ -134,6 +134,22 @@ def a_target_is_judged_anew(world):
     assert account["target"] == 0.0001 and account["time_to_accuracy_seconds"] == shown["time_to_accuracy_seconds"]
 
 
+def fewer_steps_are_for_the_next_attempt(world):
+    run = world.submit("fewer", 100000)
+    deadline = time.monotonic() + 60
+    while world.show(run)["state"] != "running":
+        assert time.monotonic() < deadline, world.show(run)
+        time.sleep(0.05)
+    done = world.call("change", run, "--steps", 90000)
+    assert done.returncode == 0, done.stderr
+    assert "began with 100000 steps and goes on to them; `regatta requeue " in done.stderr, done.stderr
+    assert done.stderr.endswith("` makes it end at 90000\n"), done.stderr
+    again = world.call("change", run, "--steps", 80000)
+    assert "goes on to the steps that it began with; `regatta requeue " in again.stderr, again.stderr
+    assert world.call("cancel", run).returncode == 0
+    world.wait_over(run)
+
+
 def a_fork_repeats_its_parent(world):
     parent = world.finished("parent", 40)
     done = world.call("fork", f"{parent}@20", "--name", "child")
@@ -180,6 +196,7 @@ def a_change_of_a_run_under_way(world):
     done = world.call("change", run, "--steps", 2 * 10**6, "--keep-last", 2, "--time-limit", 30)
     assert done.returncode == 0, done.stderr
     assert "goes on as it began" in done.stderr, done.stderr
+    assert "the time limit has no effect here" in done.stderr, "no job has it"
     config = json.loads((world.data / "runs" / run / "run.json").read_text())
     assert config["steps"] == 2 * 10**6 and config["slurm"]["time_limit"], config
     (event,) = world.ask("GET", f"/events?run={run}&kind=run.changed")[1]["events"]
@@ -241,7 +258,7 @@ def killed_at_any_moment_it_is_old_or_new(world):
 
 
 CASES = [an_extended_run_is_the_unbroken_one, a_target_is_judged_anew, a_fork_repeats_its_parent, a_key_does_it_once,
-         a_change_of_a_run_under_way, a_change_of_retention_counts, killed_at_any_moment_it_is_old_or_new]
+         a_change_of_a_run_under_way, fewer_steps_are_for_the_next_attempt, a_change_of_retention_counts, killed_at_any_moment_it_is_old_or_new]
 
 
 def main():

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -68,6 +69,34 @@ TEST(OpenApi, HasEveryRouteOnceWithItsParametersAndAnswers) {
       EXPECT_EQ(operation["responses"].count(std::to_string(answer.status)), 1U) << path;
     }
     EXPECT_EQ(operation.contains("requestBody"), route.body != RequestBody::None) << path;
+  }
+}
+
+// Of a request's head, and of what it alone brings about.
+TEST(OpenApi, HasTheHeadersThatAreRead) {
+  const Json document = openapi_document();
+  for (const Route& route : Api::routes()) {
+    const Json& operation =
+        document["paths"]["/" + std::string(route.path)][base::lower_case(route.method)];
+    std::map<std::string, Json> headers;
+    for (const Json& parameter : operation["parameters"]) {
+      if (parameter["in"] == "header") headers[parameter["name"]] = parameter["schema"];
+    }
+    const bool stream = route.path == "events/stream";
+    const bool file = operation["responses"].contains("206");
+    const bool tagged = route.method == "GET" && !stream;
+    const std::string what = std::string(route.method) + " " + std::string(route.path);
+    EXPECT_EQ(headers.count("Last-Event-ID"), stream ? 1U : 0U) << what;
+    EXPECT_EQ(headers.count("If-None-Match"), tagged ? 1U : 0U) << what;
+    EXPECT_EQ(operation["responses"].contains("304"), tagged) << what;
+    EXPECT_EQ(headers.count("Range"), file ? 1U : 0U) << what;
+    EXPECT_EQ(headers.count("If-Range"), file ? 1U : 0U) << what;
+    EXPECT_EQ(operation["responses"].contains("416"), file) << what;
+    ASSERT_EQ(headers.count("Idempotency-Key"), route.may_have_key ? 1U : 0U) << what;
+    if (!route.may_have_key) continue;
+    EXPECT_EQ(
+        headers["Idempotency-Key"],
+        (Json{{"type", "string"}, {"minLength", 1}, {"maxLength", 200}, {"pattern", "^[!-~]+$"}}));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -80,7 +81,8 @@ TEST_F(RoutesTest, WhatARowDoesNotListIs405WithWhatItDoes) {
   }
   for (const Route& route : Api::routes()) {
     // A checkpoint is not called gc, so that address has no GET.
-    const std::set<std::string>& listed = methods[std::string(route.path)];
+    std::set<std::string> listed = methods[std::string(route.path)];
+    if (listed.count("GET") > 0) listed.insert("HEAD");
     for (const std::string method : {"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "get"}) {
       if (listed.count(method) > 0) continue;
       const Response response = send(method, path_of(route));
@@ -150,6 +152,91 @@ TEST_F(RoutesTest, AQueryThatCannotBeReadIsRefused) {
   EXPECT_THAT(response.body, HasSubstr("\"parameter\":\"text\""));
   request.unreadable_query = "=1";
   EXPECT_THAT(api_.handle(request).body, HasSubstr("\"parameter\":\"=1\"")) << "it has no name";
+}
+
+TEST_F(RoutesTest, AListHasNoEmptyPart) {
+  for (const auto& [method, path, parameter] :
+       std::vector<std::array<std::string, 3>>{{"GET", "runs", "tag"},
+                                               {"GET", "events", "kind"},
+                                               {"GET", "events/stream", "kind"},
+                                               {"GET", "metrics", "runs"},
+                                               {"POST", "runs", "tags"},
+                                               {"POST", "runs", "after"}}) {
+    const std::string good = parameter == "kind" ? "run" : id_;
+    for (const std::string& value : {std::string(), std::string(","), good + ",", "," + good,
+                                     good + ",," + good, ",," + good + ",,"}) {
+      Request request;
+      request.method = method;
+      request.path = "/api/v1/" + path;
+      request.query[parameter] = value;
+      if (method == "POST") request.body = tests::run_file();
+      const Response response = api_.handle(request);
+      EXPECT_EQ(response.status, 400) << path << "?" << parameter << "=" << value;
+      EXPECT_THAT(response.body, HasSubstr("\"parameter\":\"" + parameter + "\""));
+    }
+  }
+  EXPECT_EQ(store_->ids().size(), 1U);
+}
+
+TEST_F(RoutesTest, AProblemOfTheQueryNamesItsParameter) {
+  struct Bad {
+    const char *method, *path, *parameter;
+    std::string value;
+    int status;
+  };
+  std::string many = id_;
+  for (int i = 0; i < 32; ++i) many += "," + id_;
+  for (const Bad& bad : std::vector<Bad>{{"POST", "runs", "tags", "\u00e9", 422},
+                                         {"POST", "runs", "after", many, 422},
+                                         {"POST", "runs", "after", "nope", 404},
+                                         {"GET", "metrics", "runs", id_ + ",nope", 404},
+                                         {"GET", "events", "run", "nope", 404},
+                                         {"GET", "events/stream", "run", "nope", 404}}) {
+    Request request;
+    request.method = bad.method;
+    request.path = std::string("/api/v1/") + bad.path;
+    request.query[bad.parameter] = bad.value;
+    if (request.method == "POST") request.body = tests::run_file();
+    const Response response = api_.handle(request);
+    EXPECT_EQ(response.status, bad.status) << bad.path << response.body;
+    const auto problem = nlohmann::json::parse(response.body);
+    EXPECT_EQ(problem.value("parameter", ""), bad.parameter) << response.body;
+    EXPECT_FALSE(problem.contains("key"));
+  }
+  EXPECT_EQ(store_->ids().size(), 1U);
+}
+
+TEST_F(RoutesTest, AKeyThatIsNoneIsRefusedOfDryRunsToo) {
+  for (const std::string& path : {std::string("runs"), "runs/" + id_ + "/archive"}) {
+    for (const char* const dry : {"true", "false"}) {
+      for (const std::string& key :
+           {std::string(), std::string("a b"), std::string(8000, 'k'), std::string("\u00e9")}) {
+        Request request;
+        request.method = "POST";
+        request.path = "/api/v1/" + path;
+        request.query["dry_run"] = dry;
+        request.headers["idempotency-key"] = key;
+        if (path == "runs") request.body = tests::run_file();
+        const Response response = api_.handle(request);
+        EXPECT_EQ(response.status, 422) << path << " " << dry << " " << key.substr(0, 20);
+        EXPECT_THAT(response.body, HasSubstr("\"parameter\":\"Idempotency-Key\""));
+      }
+    }
+  }
+  EXPECT_EQ(store_->ids().size(), 1U);
+}
+
+TEST_F(RoutesTest, TagsAreSetOrAddedToNotBoth) {
+  for (const char* const other : {"add_tags", "remove_tags"}) {
+    Request request;
+    request.method = "POST";
+    request.path = "/api/v1/runs/" + id_ + "/labels";
+    request.body = std::string(R"({"tags": ["a"], ")") + other + R"(": ["b"]})";
+    const Response response = api_.handle(request);
+    EXPECT_EQ(response.status, 422) << other << response.body;
+    EXPECT_THAT(response.body, HasSubstr("\"key\":\"tags\""));
+  }
+  EXPECT_TRUE(store_->run(id_)->tags.empty());
 }
 
 TEST_F(RoutesTest, APathThatCannotBeReadIsRefused) {

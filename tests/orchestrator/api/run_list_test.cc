@@ -226,6 +226,32 @@ TEST_F(RunListTest, ARowIsSlimUnlessAllIsAskedFor) {
   EXPECT_FALSE(Json::parse(ask({}).body).contains("total")) << "it costs";
 }
 
+TEST(Moments, AreTheApisOwnAndThoseOfRfc3339) {
+  constexpr double kNoon = 1764244800;  // 2025-11-27T12:00:00Z
+  const std::map<std::string, double> moments{
+      {"2025-11-27", kNoon - 43200},
+      {"2025-11-27T12:00Z", kNoon},
+      {"2025-11-27T12:00:00Z", kNoon},
+      {"2025-11-27T12:00:00.258Z", kNoon + 0.258},
+      {base::iso8601(kNoon + 0.5), kNoon + 0.5},
+      {"2025-11-27T12:00:00+00:00", kNoon},
+      {"2025-11-27T07:00:00-05:00", kNoon},
+      {"2025-11-27T17:30:00.5+05:30", kNoon + 0.5},
+      {"2025-11-28T01:00:00 13:00", kNoon},  // a plus that was not sent as %2B
+      {"2025-11-27T12:00-00:00", kNoon}};
+  for (const auto& [text, utc] : moments) {
+    ASSERT_TRUE(parse_moment(text)) << text;
+    EXPECT_NEAR(*parse_moment(text), utc, 1e-5) << text;
+  }
+  for (const std::string text :
+       {"", "2025-11-27Z", "2025-11-27+00:00", "2025-11-27T12:00:00", "2025-11-27T12:00:00.Z",
+        "2025-11-27T12:00.5Z", "2025-11-27T12:00:00+24:00", "2025-11-27T12:00:00+00:60",
+        "2025-11-27T12:00:00+0000", "2025-11-27T12:00:00+5:00", "2025-11-27T12:00:00.5",
+        "2025-11-27T12:00:00ZZ", "2025-11-27T12:00:00.-1Z", "2025-02-30T12:00:00.5Z"}) {
+    EXPECT_FALSE(parse_moment(text)) << text;
+  }
+}
+
 TEST_F(RunListTest, RefusesWhatIsNone) {
   const std::string cursor = Json::parse(ask({{"limit", "1"}}).body)["next"];
   const std::string many_tags =
@@ -242,7 +268,10 @@ TEST_F(RunListTest, RefusesWhatIsNone) {
            {{{"limit", "1001"}}, "limit", "a whole number from 1 to 1000"},
            {{{"since", "yesterday"}}, "since", "2026-11-27T10:30:00Z"},
            {{{"since", "2026-02-30"}}, "since", "since is '2026-02-30'"},
-           {{{"until", "2026-11-27T10:30:00"}}, "until", "a moment in UTC"},
+           {{{"until", "2026-11-27T10:30:00"}}, "until", "a moment such as"},
+           {{{"tag", ""}}, "tag", "or leave it out"},
+           {{{"tag", ","}}, "tag", "one or more with a comma between each two"},
+           {{{"tag", "all,"}}, "tag", "tag is 'all,'"},
            {{{"sort", "size"}}, "sort", "one of created, ended, time_to_accuracy, name"},
            {{{"order", "up"}}, "order", "descending, ascending"},
            {{{"total", "yes"}}, "total", "true or false"},
@@ -251,13 +280,48 @@ TEST_F(RunListTest, RefusesWhatIsNone) {
            {{{"before", "x"}}, "before", "the `next` of an answer to the same query"},
            {{{"before", cursor + "x"}}, "before", "before is"},
            {{{"before", cursor}, {"sort", "name"}}, "before", "the same query"},
-           {{{"before", cursor}, {"order", "ascending"}}, "before", "the same query"}}) {
+           {{{"before", cursor}, {"order", "ascending"}}, "before", "the same query"},
+           {{{"before", cursor}, {"text", "bert"}}, "before", "the same query"}}) {
     const Response answer = ask(bad.query);
     EXPECT_EQ(answer.status, 400) << Json(bad.query).dump();
     EXPECT_EQ(answer.content_type, "application/problem+json");
     const Json problem = Json::parse(answer.body);
     EXPECT_EQ(problem["parameter"], bad.parameter);
     EXPECT_THAT(problem["detail"].get<std::string>(), HasSubstr(bad.message));
+  }
+}
+
+TEST_F(RunListTest, ACursorIsOfItsFilters) {
+  const Query filtered{{"state", "queued,failed"}, {"tag", "all,half"}};
+  const auto next = [&](Query query) {
+    query["limit"] = "1";
+    return Json::parse(ask(query).body)["next"].get<std::string>();
+  };
+  const auto status = [&](Query query, const std::string& cursor) {
+    query["before"] = cursor;
+    return ask(query).status;
+  };
+  const std::string cursor = next(filtered);
+  EXPECT_EQ(status(filtered, cursor), 200);
+  Query same = filtered;
+  same["state"] = "failed,queued";
+  same["tag"] = "half,all";
+  for (const char* const name : {"full", "total"}) same[name] = "true";
+  EXPECT_EQ(status(same, cursor), 200) << "the same runs in the same order";
+  EXPECT_EQ(status({}, cursor), 400);
+  EXPECT_EQ(status(filtered, next({})), 400);
+  for (const auto& [name, value] : Query{{"state", "failed"},
+                                         {"tag", "all"},
+                                         {"archived", "all"},
+                                         {"name", "b"},
+                                         {"text", "b"},
+                                         {"owner", "token"},
+                                         {"node", "n4"},
+                                         {"since", "2020-01-01"},
+                                         {"until", "2100-01-01"}}) {
+    Query other = filtered;
+    other[name] = value;
+    EXPECT_EQ(status(other, cursor), 400) << name;
   }
 }
 

@@ -74,6 +74,20 @@ TEST(UnixSocket, TakesAnyHostAndNoOrigin) {
   EXPECT_EQ(status("Host: regatta\r\nOrigin:\r\n"), 403);
 }
 
+TEST(Hosts, AreTakenWholeOrNotAtAll) {
+  for (const char* const good : {"localhost", "LOCALHOST:8420", "127.0.0.1", "127.0.0.1:18420",
+                                 "127.0.0.1:", "127.0.0.2:1", "[::1]", "[::1]:65535"}) {
+    EXPECT_TRUE(api::host_is_allowed(good, "127.0.0.2")) << good;
+  }
+  for (const char* const bad :
+       {"", "evil", "127.0.0.1:18420.evil.com", "127.0.0.1:18420@evil", "127.0.0.1@evil",
+        "127.0.0.1:8420:8420", "127.0.0.1:x", "127.0.0.1:999999", "127.0.0.1.evil.com", "[::1",
+        "[::1]evil", "[::1].evil:80", "[::1]:80@evil", "::1", "localhost:-1", "127.0.0.3",
+        "localhost, evil"}) {
+    EXPECT_FALSE(api::host_is_allowed(bad, "127.0.0.2")) << bad;
+  }
+}
+
 TEST(UnixSocket, LongPathsWork) {
   const tests::TemporaryDirectory folder;
   const base::Path deep = folder.path() / std::string(100, 'a') / std::string(100, 'b');
@@ -277,8 +291,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"tab_in_target", "GET /a\tb HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
                 "bad_request"},
         Refused{"fragment", "GET /a#b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "bad_request"},
-        Refused{"absolute", "GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
+        Refused{"other_scheme", "GET ftp://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
                 "bad_request"},
+        Refused{"absolute_without_host", "GET http:/// HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
+                "bad_request"},
+        Refused{"absolute_foreign", "GET http://evil/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 403,
+                "forbidden"},
+        Refused{"absolute_as_user",
+                "GET http://localhost@evil/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 403, "forbidden"},
         Refused{"method_bytes", "G\"T / HTTP/1.1\r\n\r\n", 400, "bad_request"},
         Refused{"garbage_method", "BREW / HTTP/1.1\r\nHost: localhost\r\n\r\n", 501,
                 "not_implemented"},
@@ -298,6 +318,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"no_name", kGet + ": b\r\n\r\n", 400, "bad_request"},
         Refused{"two_hosts", kGet + "Host: localhost\r\n\r\n", 400, "bad_request"},
         Refused{"foreign_host", "GET / HTTP/1.1\r\nHost: evil\r\n\r\n", 403, "forbidden"},
+        Refused{"host_and_more", "GET / HTTP/1.1\r\nHost: 127.0.0.1:18420.evil.com\r\n\r\n", 403,
+                "forbidden"},
+        Refused{"host_as_user", "GET / HTTP/1.1\r\nHost: 127.0.0.1:18420@evil\r\n\r\n", 403,
+                "forbidden"},
+        Refused{"no_host_1_1", "GET / HTTP/1.1\r\n\r\n", 400, "bad_request"},
         Refused{"no_host", "GET / HTTP/1.0\r\n\r\n", 403, "forbidden"},
         Refused{"foreign_origin", kGet + "Origin: http://evil\r\n\r\n", 403, "forbidden"},
         Refused{"empty_origin", kGet + "Origin:\r\n\r\n", 403, "forbidden"},

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <sstream>
 
@@ -293,20 +294,23 @@ TEST_F(DownloadTest, RangesAreThoseOfTheWhole) {
        {Case{"bytes=0-0", 0, 1}, Case{"bytes=2-5", 2, 6}, Case{"bytes=3-", 3, 2'000'011},
         Case{"bytes=-6", 2'000'005, 2'000'011}, Case{"bytes=-99999999", 0, 2'000'011},
         Case{"bytes=1000-1500000", 1000, 1'500'001},
-        Case{"bytes=2000010-9223372036854775807", 2'000'010, 2'000'011}}) {
+        Case{"bytes=2000010-9223372036854775807", 2'000'010, 2'000'011},
+        Case{"bytes=0-99999999999999999999", 0, 2'000'011},
+        Case{"bytes=-99999999999999999999", 0, 2'000'011}}) {
     const api::Response part = send(download, each.range);
     EXPECT_EQ(part.status, 206) << each.range;
     EXPECT_EQ(body_of(part), whole.substr(each.begin, each.end - each.begin)) << each.range;
     EXPECT_EQ(part.headers.at("Content-Range"), "bytes " + std::to_string(each.begin) + "-" +
                                                     std::to_string(each.end - 1) + "/2000011");
   }
-  for (const char* none : {"bytes=2000011-", "bytes=-0", "bytes=9223372036854775807-"}) {
+  for (const char* none : {"bytes=2000011-", "bytes=-0", "bytes=9223372036854775807-",
+                           "bytes=99999999999999999999-"}) {
     const api::Response refused = send(download, none);
     EXPECT_EQ(refused.status, 416) << none;
     EXPECT_EQ(refused.headers.at("Content-Range"), "bytes */2000011");
   }
-  for (const char* ignored : {"bytes=0-1,3-4", "lines=1-2", "bytes=5-2", "bytes=a-b",
-                              "bytes=", "bytes=-", "bytes=--5", "bytes=1-99999999999999999999"}) {
+  for (const char* ignored :
+       {"bytes=0-1,3-4", "lines=1-2", "bytes=5-2", "bytes=a-b", "bytes=", "bytes=-", "bytes=--5"}) {
     EXPECT_EQ(send(download, ignored).status, 200) << ignored;
   }
   EXPECT_EQ(send(download, "bytes=1-2", "\"0123\"").status, 206);
@@ -341,12 +345,55 @@ TEST_F(DownloadTest, WhatHasGrownIsAnotherAnswerAndGoesOn) {
   }
 }
 
+TEST_F(DownloadTest, WhatIsKnownIsNotSentInParts) {
+  const base::Path path = write("a", "0123456789");
+  api::Download download{folder_.path(), {{"", path, 10}}, "a"};
+  download.digest = "ab";
+  const auto status = [&](std::map<std::string, std::string> headers) {
+    api::Request request;
+    request.method = "GET";
+    request.headers = std::move(headers);
+    request.headers["range"] = "bytes=2-3";
+    return api::with_tag(api::send(request, base::posix_file_system(), nullptr, download), request)
+        .status;
+  };
+  EXPECT_EQ(status({}), 206);
+  for (const char* const known : {"\"ab\"", "*", "\"x\", W/\"ab\""}) {
+    EXPECT_EQ(status({{"if-none-match", known}}), 304) << known;
+  }
+  EXPECT_EQ(status({{"if-none-match", "\"x\""}}), 206);
+  for (const char* const same : {"\"ab\"", "*", "\"x\" , \"ab\""}) {
+    EXPECT_EQ(status({{"if-match", same}}), 206) << same;
+  }
+  for (const char* const other : {"\"x\"", "W/\"ab\"", "ab", "\"ab", "\"x\",\"y\""}) {
+    EXPECT_EQ(status({{"if-match", other}}), 412) << other;
+    EXPECT_EQ(status({{"if-match", other}, {"if-none-match", "*"}}), 412) << other;
+  }
+}
+
 TEST_F(DownloadTest, AShorterFileBreaksOff) {
   const base::Path path = write("a", std::string(1'000'000, 'x'));
   const api::Response response = send({folder_.path(), {{"", path, 1'000'000}}, "a"});
   (void)response.stream->next();
   std::filesystem::resize_file(path, 600'000);
   EXPECT_THROW((void)response.stream->next(), base::Error);
+}
+
+TEST_F(DownloadTest, AFileThatIsShortFromTheStartIsAProblem) {
+  const auto refusal = [&](const base::Path& path) -> std::string {
+    try {
+      api::check_sizes(base::posix_file_system(),
+                       {folder_.path(), {{"head"}, {"", path, 1000}}, "a"});
+      return "";
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::Conflict);
+      return error.what();
+    }
+  };
+  EXPECT_EQ(refusal(write("whole", std::string(1000, 'x'))), "");
+  EXPECT_THAT(refusal(write("short", std::string(999, 'x'))),
+              HasSubstr("has 999 bytes and should have 1000"));
+  EXPECT_THAT(refusal(folder_.path() / "none"), HasSubstr("is missing"));
 }
 
 TEST_F(DownloadTest, AnEmptyFileIsAnAnswerWithoutBytes) {

@@ -78,5 +78,44 @@ TEST_F(EarlierPredictionsTest, DoNotHoldWhereTheRunStandsStill) {
   EXPECT_EQ(account()["earlier_predictions"].back()["held"], false);
 }
 
+// An attempt that is over, and a job that pends for ten hours until the run is cancelled, which
+// Slurm has not confirmed.
+class WaitingOfAStoppingRunTest : public EarlierPredictionsTest {
+ protected:
+  WaitingOfAStoppingRunTest() {
+    clock_.now += 1000;
+    tick();
+  }
+  AccuracyJson time_once_cancelled() {
+    const std::string handle = "h" + std::to_string(scheduler_.launches.size());
+    scheduler_.reports[handle].state = runs::ProcessState::Waiting;
+    tick();
+    clock_.now += 36'000;
+    controller_->cancel(run_["id"].get<std::string>());
+    tick();
+    EXPECT_EQ(state(run_["id"].get<std::string>()), runs::RunState::Stopping);
+    return account()["time"];
+  }
+};
+
+TEST_F(WaitingOfAStoppingRunTest, IsNoOtherTimeOfAnEarlierLaunch) {
+  EXPECT_LT(account()["time"]["waiting_seconds"].get<double>(), 10) << "the attempt goes on";
+  scheduler_.end_by_signal("h1", 9);
+  tick();
+  clock_.now += 100;
+  tick();
+  ASSERT_EQ(scheduler_.launches.size(), 2U);
+  const AccuracyJson time = time_once_cancelled();
+  EXPECT_GE(time["waiting_seconds"].get<double>(), 36'000) << time;
+  EXPECT_LT(time["other_seconds"].get<double>(), 1000) << time;
+}
+
+TEST_F(WaitingOfAStoppingRunTest, IsNoOtherTimeOfAnAttemptThatEnded) {
+  journal_->end(951, 22);
+  const AccuracyJson time = time_once_cancelled();
+  EXPECT_GE(time["waiting_seconds"].get<double>(), 36'000) << time;
+  EXPECT_LT(time["other_seconds"].get<double>(), 1000) << time;
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator::api

@@ -111,7 +111,8 @@ TEST_F(CkptTest, LargeOnesAreForTheCommand) {
     EXPECT_EQ(response.status, 413);
     EXPECT_THAT(response.body, HasSubstr("regatta ckpt " + command + " --directory"));
   }
-  EXPECT_EQ(small.collect(run, Gc::DryRun).status, 200) << "a plan reads manifests only";
+  EXPECT_EQ(small.collect(run, Gc::DryRun).status, 200)
+      << "what it may not read is told by manifests";
 }
 
 TEST_F(CkptTest, PinsUnpinsAndCollects) {
@@ -330,6 +331,24 @@ TEST_F(CkptTest, WhatVerifyFoundIsShownUntilItIsMended) {
   EXPECT_EQ(base::posix_file_system().list(checkpoints() / "damaged").size(), 0U);
 }
 
+TEST_F(CkptTest, ADryRunSaysWhatGcDoesAndBothAreRemembered) {
+  const std::string old = write(1, 0.1), good = write(2, 0.9), other = write(3, 0.1);
+  const std::string damaged = write(4, 0.1), newest = write(5, 0.1);
+  for (const std::string& name : {damaged, newest}) flip_a_byte(name);
+  const Json plan = posted("/gc?dry_run=true");
+  EXPECT_EQ(plan["removed"].size(), 1U) << plan;
+  EXPECT_EQ(plan["removed"][0]["name"], old);
+  for (const std::string& name : {damaged, newest}) {
+    EXPECT_EQ(row(got(""), name)["condition"], "damaged") << name;
+  }
+  EXPECT_EQ(got("/latest")["name"], other);
+  EXPECT_EQ(row(got(""), old)["goes"], true);
+  const Json done = posted("/gc");
+  EXPECT_EQ(done["removed"], plan["removed"]);
+  EXPECT_EQ(done["kept"], plan["kept"]);
+  EXPECT_EQ(row(got(""), good)["condition"], "valid");
+}
+
 TEST_F(CkptTest, VerifyOfWhatIsGoneIsAnError) {
   write(1);
   ASSERT_EQ(post("/api/v1/runs", tests::run_file()).status, 201) << "else nothing may be mounted";
@@ -371,6 +390,21 @@ TEST_F(CkptTest, DiffComparesCheckpointsOfAnyRuns) {
   EXPECT_EQ(ckpt({"diff", id_, "1"}).exit.code, 3) << "two paths that do not exist";
   EXPECT_EQ(ckpt({"diff", "a"}).exit.code, 2);
   EXPECT_EQ(ckpt({"diff", id_, "1", "2", "3"}).exit.code, 2);
+}
+
+TEST_F(CkptTest, DiffSaysWhatIsDamaged) {
+  const std::string damaged = write(1);
+  write(2);
+  flip_a_byte(damaged);
+  const base::Output text = ckpt({"diff", id_, "1", "2"});
+  EXPECT_EQ(text.exit.code, 1) << "as verify has it";
+  EXPECT_THAT(text.errors, HasSubstr(damaged + " is DAMAGED: model.safetensors"));
+  EXPECT_THAT(text.text, HasSubstr("layer.weight")) << "what there is is compared all the same";
+  const base::Output json = ckpt({"diff", id_, "1", "2", "-o", "json"});
+  EXPECT_EQ(json.exit.code, 1);
+  const Json answer = Json::parse(json.text, nullptr, false);
+  ASSERT_EQ(answer["damaged"].size(), 1U);
+  EXPECT_THAT(answer["damaged"][0]["path"].get<std::string>(), HasSubstr(damaged));
 }
 
 // The moments of the sample in `shards` shards, each tensor in as many ranges as it has elements

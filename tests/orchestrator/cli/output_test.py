@@ -173,6 +173,18 @@ def every_output_says_what_json_says(world):
             assert call("-o", "name").stdout.splitlines() == [str(row[id_key]) for row in rows], command
 
 
+def a_table_without_rows_has_its_head(world):
+    """A reader of CSV that finds no head takes the file for a broken one."""
+    def head(*words):
+        return world.regatta(*words, "-o", "csv").stdout
+    some, empty = head("ls"), head("ls", "--text", "no such text")
+    assert empty == some[:some.index("\n") + 1], empty
+    events = head("events", "--node", "no-such-node")
+    assert events.startswith("number,") and events.count("\n") == 1, events
+    assert head("ls", "--text", "no such text", "--columns", "id,note") == "id,note\n"
+    assert head("webhooks").startswith("name,")
+
+
 def answers_that_follow_each_other_are_lines_or_documents(world):
     lines = world.regatta("watch", world.first, "-o", "json").stdout.splitlines()
     assert json.loads(lines[-1])["state"] == "succeeded"
@@ -362,7 +374,8 @@ def names_are_looked_up_before_anything_is_done(world):
     assert done.stdout.count("freed") == 1, "named twice, it goes once"
 
 
-CASES = [every_output_says_what_json_says, answers_that_follow_each_other_are_lines_or_documents, columns_are_chosen,
+CASES = [every_output_says_what_json_says, a_table_without_rows_has_its_head,
+         answers_that_follow_each_other_are_lines_or_documents, columns_are_chosen,
          a_watched_list_is_redrawn_in_place, a_watched_list_on_a_pipe_is_printed_when_it_changes,
          the_controller_exports_a_checkpoint, a_restore_says_who_must_act,
          a_reader_that_leaves_ends_it_quietly, names_are_looked_up_before_anything_is_done]

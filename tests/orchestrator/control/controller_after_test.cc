@@ -225,6 +225,7 @@ TEST_F(AfterTest, RefusesWhatCannotBeWaitedFor) {
   EXPECT_EQ(directories(), 1U);
   const auto made = controller_->submit(tests::run_file(), "key", {first});
   EXPECT_EQ(controller_->submit(tests::run_file(), "key", {first}).run.id, made.run.id);
+  EXPECT_EQ(controller_->submit(tests::run_file(), "key", {first, first}).run.id, made.run.id);
   EXPECT_EQ(code({}, "key"), base::Code::Conflict);
   EXPECT_EQ(code({made.run.id}, "key"), base::Code::Conflict);
   EXPECT_EQ(directories(), 2U);

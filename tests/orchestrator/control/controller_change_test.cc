@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "orchestrator/plan/run_changes.h"
 #include "orchestrator/runs/run_records.h"
 #include "orchestrator/store/database.h"
+#include "orchestrator/store/series.h"
 #include "tests/checkpoint/samples.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 #include "tests/shared_data.h"
@@ -145,6 +147,28 @@ TEST_F(ChangeTest, AnotherTargetIsJudgedOverAllEvaluations) {
   EXPECT_EQ(run(id).summary.time_to_accuracy_seconds, first);
 }
 
+TEST_F(ChangeTest, ATargetThatAnEarlierEvaluationMetIsTold) {
+  const std::string id = finished(0.3);
+  const auto told = [&] {
+    store::EventFilter filter;
+    filter.kinds = {"run.changed", "run.target_reached"};
+    std::vector<std::string> kinds;
+    for (const store::Event& each : store_->events_after(filter, 0, 9).events) {
+      kinds.push_back(each.kind);
+    }
+    return kinds;
+  };
+  ASSERT_TRUE(controller_->change(id, R"({"target": 0.6})"));
+  ticks(6);
+  EXPECT_THAT(told(), testing::ElementsAre("run.changed"));
+  ASSERT_TRUE(controller_->change(id, R"({"target": 0.25})"));
+  ticks(6);
+  EXPECT_THAT(told(), testing::ElementsAre("run.changed", "run.changed", "run.target_reached"));
+  ASSERT_TRUE(controller_->change(id, R"({"target": 0.2})"));
+  ticks(6);
+  EXPECT_EQ(told().size(), 4U) << "it was met before";
+}
+
 TEST_F(ChangeTest, AnExtensionThatTrainsNothingIsRefused) {
   const std::string id = finished();
   expect_not_extended(id, "{}", "give steps, a target, or both", base::Code::User);
@@ -152,6 +176,7 @@ TEST_F(ChangeTest, AnExtensionThatTrainsNothingIsRefused) {
   expect_not_extended(id, R"({"steps": 50})", "would end at 50; give more steps");
   expect_not_extended(id, R"({"target": 0.9})", "give more steps");
   expect_not_extended(id, R"({"steps": 200, "target": 0.2})", "has met this target already");
+  expect_not_extended(id, R"({"steps": 200, "target": 0.2})", "train on with --past-target");
   expect_not_extended(id, R"({"seed": 5})", "an extension has no seed", base::Code::User);
   EXPECT_TRUE(
       controller_->extend(id, R"({"steps": 200, "target": {"value": 0.2, "stop": false}})"));
@@ -317,6 +342,68 @@ TEST_F(ChangeTest, MoreStepsOfARunThatIsUnderWayComeWithAnotherAttempt) {
   ticks(6);
   EXPECT_EQ(state(id), runs::RunState::Succeeded);
   EXPECT_EQ(run(id).summary.steps, 200);
+}
+
+// It is in the store, and the loop has not been told of it when the attempt ends.
+TEST_F(ChangeTest, MoreStepsThatComeJustBeforeTheEndAreTrained) {
+  const std::string id = submit();
+  ticks();
+  runs::Run changed = run(id);
+  changed.config = plan::with_changes(changed.config, R"({"steps": 200})").text;
+  changed.changed_utc = clock_.utc_seconds();
+  store::take_changes(&changed);
+  store_->change_run(changed, {"steps from 100 to 200", false, true, {}});
+  train(id, 0, 100, 0.3);
+  EXPECT_FALSE(runs::is_over(state(id)));
+  ticks(4);
+  train(id, 100, 200, 0.3);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(on_disk(id).steps, 200);
+}
+
+TEST_F(ChangeTest, StepsThatComeJustAfterTheEndAreRefused) {
+  const std::string id = finished();
+  runs::Run changed = run(id);
+  changed.changed_utc = clock_.utc_seconds();
+  changed.summary.steps = 200;
+  expect_refused(base::Code::Conflict, "has ended meanwhile; `regatta extend --steps N`", [&] {
+    store_->change_run(changed, {"steps", false, true, {}});
+  });
+  EXPECT_EQ(run(id).summary.steps, 100);
+}
+
+// Whoever writes the end has read the run before it was changed.
+TEST_F(ChangeTest, AnEndIsNotStoredOverAChange) {
+  const std::string id = submit();
+  ticks();
+  const runs::Run before = run(id);
+  runs::Run changed = before;
+  changed.changed_utc = clock_.utc_seconds();
+  changed.summary.steps = 200;
+  store_->change_run(changed, {"steps", false, true, {}});
+  runs::Run ended = before;
+  ended.state = runs::RunState::Succeeded;
+  runs::Launch launch = store_->launches(before.number).back();
+  launch.over = true;
+  expect_refused(base::Code::Retry, "changed just as it ended",
+                 [&] { store_->end_launch(ended, launch); });
+  EXPECT_EQ(state(id), before.state);
+  EXPECT_FALSE(store_->launches(before.number).back().over);
+}
+
+// The store is asked for what is new, and cannot answer once.
+TEST_F(ChangeTest, NewsThatCouldNotBeReadAreNotLost) {
+  const std::string id = submit();
+  ticks();
+  controller_->cancel(id);
+  const base::Path file = folder_.path() / "state" / "store.sqlite";
+  store::Database(file, store::Database::Access::ReadWrite)
+      .execute("ALTER TABLE runs RENAME TO hidden");
+  EXPECT_THROW(controller_->tick(), base::Error);
+  store::Database(file, store::Database::Access::ReadWrite)
+      .execute("ALTER TABLE hidden RENAME TO runs");
+  ticks();
+  EXPECT_EQ(scheduler_.stopped, std::vector<std::string>{"h1"});
 }
 
 TEST_F(ChangeTest, ATargetThatWasRaisedMeanwhileIsNotMet) {

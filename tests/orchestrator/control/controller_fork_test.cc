@@ -96,6 +96,19 @@ TEST_F(ForkTest, TakesTheCheckpointThatIsMeant) {
   }
 }
 
+TEST_F(ForkTest, TheLatestIsTheNewestThatNobodyFoundDamaged) {
+  const std::string good = save(10), newest = save(20);
+  const base::Path file = directory(parent_).checkpoints_path() / newest / checkpoint::kModelFile;
+  const std::string bytes = tests::file_text(file);
+  std::string flipped = bytes;
+  flipped.back() = static_cast<char>(flipped.back() ^ 1);
+  tests::write_file(file, flipped);
+  expect_refused(base::Code::User, "is damaged", {}, "");
+  EXPECT_EQ(run(fork()).forked_checkpoint, good) << "the refusal is remembered";
+  tests::write_file(file, bytes);
+  EXPECT_EQ(run(fork({"20", "", ""})).forked_checkpoint, newest) << "the bytes decide";
+}
+
 TEST_F(ForkTest, HasItsOwnNameAndRunFile) {
   save(20);
   const std::string id = fork({"latest", "demo-lamb", R"({"optimizer": {"name": "lamb"}})"});

@@ -9,6 +9,7 @@
 
 #include "base/descriptor_file_system.h"
 #include "base/error.h"
+#include "checkpoint/found_damage.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/store.h"
 #include "orchestrator/control/run_removal.h"
@@ -414,6 +415,11 @@ TEST_F(RemoveTest, AnArchiveDoesNotTrustANewestThatIsDamaged) {
   stream.seekp(-1, std::ios::end);
   stream.put('\x7f');
   stream.close();
+  EXPECT_TRUE(controller_->archive(id, control::DryRun::Yes).files.removed.empty())
+      << "a dry run says the same";
+  const auto found =
+      checkpoint::read_found_damage(base::posix_file_system(), runs() / id / "checkpoints");
+  EXPECT_EQ(found.count(bad), 1U);
   const control::Archival archival = controller_->archive(id, control::DryRun::No);
   EXPECT_TRUE(archival.files.removed.empty());
   EXPECT_TRUE(std::filesystem::exists(runs() / id / "checkpoints" / good));

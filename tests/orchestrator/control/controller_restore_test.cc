@@ -352,6 +352,28 @@ TEST_F(RestoreTest, LabelsOfARunStartedByHandAreKept) {
   EXPECT_EQ(store_->steps(run("mine").number, 0, 100).size(), 2U) << "its journal was read anew";
 }
 
+// Or the next resume would write the file of before over it.
+TEST_F(RestoreTest, AChangeOfARunThatIsOverIsKept) {
+  const std::string id = trained(static_cast<int>(trainer::contract::ExitCode::Stopped));
+  ticks(4);
+  ASSERT_TRUE(run(id).settled && run(id).drained);
+  (void)store::back_up(folder_.path() / "state", backup());
+  clock_.now += 10;
+  ASSERT_TRUE(controller_->change(id, R"({"target": 0.55})"));
+  ticks(4);
+  const runs::Run changed = run(id);
+  ASSERT_EQ(changed.summary.target, 0.55);
+  put_back();
+  EXPECT_EQ(restored_.dropped, 1);
+  EXPECT_EQ(run(id).config, changed.config);
+  EXPECT_EQ(run(id).changed_utc, changed.changed_utc);
+  EXPECT_EQ(run(id).summary.target, 0.55);
+  EXPECT_EQ(state(id), runs::RunState::Stopped);
+  EXPECT_TRUE(controller_->resume(id));
+  ticks(4);
+  EXPECT_EQ(directory(id).run_json(), changed.config);
+}
+
 // What happened after the backup is not undone, and nothing that ended begins again.
 TEST_F(RestoreTest, WhatCameAfterTheBackupCounts) {
   const std::string runs_on = submit();

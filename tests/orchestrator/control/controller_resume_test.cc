@@ -237,6 +237,50 @@ TEST_F(ResumeTest, AsksSlurmForSomethingElse) {
   EXPECT_EQ(slurm(run(id).config).memory_per_node_mib, 64 * 1024);
 }
 
+// Where run.json cannot be written, nothing is started by the old one.
+TEST_F(ResumeTest, WhatItAsksForIsWrittenBeforeAnythingStarts) {
+  const std::string id = ended(24);
+  const std::size_t launches = scheduler_.launches.size();
+  const base::Path file = base::Path(run(id).directory) / "run.json";
+  const base::Path aside = folder_.path() / "run.json";
+  std::filesystem::rename(file, aside);
+  std::filesystem::create_directory(file);
+  EXPECT_TRUE(controller_->resume(id, R"({"slurm": {"qos": "long"}})"));
+  ticks(6);
+  EXPECT_EQ(scheduler_.launches.size(), launches);
+  EXPECT_THAT(run(id).config, HasSubstr("\"long\""));
+  std::filesystem::remove(file);
+  std::filesystem::rename(aside, file);
+  clock_.now += 100;
+  ticks(6);
+  EXPECT_THAT(tests::file_text(file), HasSubstr("\"long\""));
+  EXPECT_EQ(scheduler_.launches.size(), launches + 1);
+}
+
+// A run that was resumed and cancelled before its job began ended when it was cancelled.
+TEST_F(ResumeTest, ARunEndsNotBeforeItsLastLaunchBegan) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(0.1);
+  journal.step(1, 1);
+  journal.end(2, 24);
+  scheduler_.end("h1", 24);
+  ticks();
+  ASSERT_TRUE(runs::is_over(state(id)));
+  clock_.now += 4 * 86'400;
+  const double resumed = clock_.utc_seconds();
+  ASSERT_TRUE(controller_->resume(id));
+  ticks();
+  scheduler_.reports["h2"].state = runs::ProcessState::Waiting;
+  controller_->cancel(id);
+  ticks();
+  scheduler_.reports["h2"].state = runs::ProcessState::Gone;
+  ticks();
+  ASSERT_EQ(state(id), runs::RunState::Cancelled);
+  EXPECT_GE(run(id).ended_utc.value_or(0), resumed);
+}
+
 TEST_F(ResumeTest, MergesMappingsAndTakesKeysAway) {
   const std::string id = ended(24);
   const auto slurm = [&] {

@@ -311,85 +311,6 @@ TEST_F(ControllerTest, FollowsTheAttemptThatFencedItsOwn) {
   EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 
-TEST_F(ControllerTest, LetsGoOfARunWhoseDirectoryIsGone) {
-  const std::string id = submit();
-  (void)submit();
-  std::filesystem::remove_all(run(id).directory);
-  ticks();
-  EXPECT_EQ(state(id), runs::RunState::Queued) << "perhaps it comes back";
-  clock_.now += 61;
-  ticks();
-  EXPECT_EQ(state(id), runs::RunState::Failed);
-  EXPECT_THAT(run(id).error, HasSubstr("is gone"));
-  EXPECT_EQ(store_->unfinished_runs().size(), 1U) << "the other one";
-
-  // One that is under way is ended at the next visit.
-  const std::string busy = store_->unfinished_runs()[0].id;
-  const std::string waiting = submit();
-  ASSERT_EQ(state(busy), runs::RunState::Starting);
-  const std::string directory = run(busy).directory;
-  std::filesystem::remove_all(directory);
-  ticks(1);
-  EXPECT_EQ(state(busy), runs::RunState::Stopping);
-  EXPECT_EQ(run(busy).reason, "its directory " + directory + " is gone");
-  EXPECT_THAT(scheduler_.killed, testing::ElementsAre("h1"));
-  EXPECT_TRUE(scheduler_.stopped.empty()) << "it has nowhere to write a checkpoint";
-  ticks(2);
-  EXPECT_EQ(scheduler_.killed.size(), 1U) << "once";
-  scheduler_.end_by_signal("h1", 9);
-  ticks();
-  EXPECT_EQ(state(busy), runs::RunState::Failed);
-  EXPECT_EQ(run(busy).error, "its directory " + directory + " is gone");
-  const orchestrator::runs::Launch launch = store_->launches(run(busy).number).at(0);
-  EXPECT_TRUE(launch.over);
-  EXPECT_EQ(launch.signal, 9);
-  EXPECT_EQ(launch.words, run(busy).error);
-  EXPECT_EQ(state(waiting), runs::RunState::Starting) << "its place is free";
-}
-
-// A name that is there may be a link to what is not mounted, and a runs directory without any run
-// is not the one that had them.
-TEST_F(ControllerTest, WhatIsAwayIsNotGone) {
-  const std::string id = submit();
-  const std::string other = submit();
-  ticks();
-  const base::Path directory = run(id).directory;
-  std::filesystem::rename(directory, folder_.path() / "aside");
-  std::filesystem::create_symlink(folder_.path() / "not-mounted", directory);
-  ticks();
-  EXPECT_EQ(state(id), runs::RunState::Starting);
-  std::filesystem::remove(directory);
-  std::filesystem::rename(run(other).directory, folder_.path() / "other");
-  clock_.now += 100;
-  ticks();
-  EXPECT_EQ(state(id), runs::RunState::Starting);
-  EXPECT_EQ(state(other), runs::RunState::Queued);
-  EXPECT_TRUE(scheduler_.killed.empty());
-  std::filesystem::rename(folder_.path() / "aside", directory);
-  std::filesystem::rename(folder_.path() / "other", run(other).directory);
-  scheduler_.end("h1", 0);
-  ticks();
-  EXPECT_EQ(state(id), runs::RunState::Succeeded);
-}
-
-TEST_F(ControllerTest, OneThatWaitsAndLosesItsDirectoryKeepsNobodyWaiting) {
-  const std::string first = submit();
-  const std::string second = submit();
-  ticks();
-  ASSERT_EQ(run(second).reason, "waits for a free slot (serve --parallel)");
-  std::filesystem::remove_all(run(second).directory);
-  ticks();
-  EXPECT_EQ(state(second), runs::RunState::Queued) << "not given up yet";
-  const std::string third = submit();
-  scheduler_.end("h1", 0);
-  ticks();
-  EXPECT_EQ(state(first), runs::RunState::Succeeded);
-  EXPECT_EQ(state(third), runs::RunState::Starting);
-  clock_.now += 61;
-  ticks();
-  EXPECT_EQ(state(second), runs::RunState::Failed);
-}
-
 TEST_F(ControllerTest, ReadsWhatAnOldAttemptWroteLate) {
   const std::string id = submit();
   ticks();
@@ -436,6 +357,9 @@ TEST_F(ControllerTest, AJournalThatCannotBeReadAtTheEndIsReadLater) {
   std::filesystem::create_directory(journal.path());  // cannot be read
   scheduler_.end("h1", 0);
   ticks(10);
+  EXPECT_FALSE(runs::is_over(state(id))) << "how it ended may be read yet";
+  clock_.now += 61;
+  ticks(10);
   EXPECT_EQ(state(id), runs::RunState::Succeeded);
   std::filesystem::remove(journal.path());
   std::filesystem::rename(aside, journal.path());
@@ -443,6 +367,28 @@ TEST_F(ControllerTest, AJournalThatCannotBeReadAtTheEndIsReadLater) {
   ticks();
   EXPECT_EQ(run(id).summary.step, 1);
   EXPECT_TRUE(store_->unfinished_runs().empty());
+}
+
+// Its process, adopted after a restart, has no exit code: the journal alone says that it is done.
+TEST_F(ControllerTest, AnEndWaitsForAJournalThatCannotBeRead) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(0.1);
+  journal.end(1, 0);
+  const base::Path aside = journal.path().string() + ".aside";
+  std::filesystem::rename(journal.path(), aside);
+  std::filesystem::create_directory(journal.path());
+  scheduler_.reports.clear();
+  ticks(10);
+  EXPECT_FALSE(runs::is_over(state(id)));
+  std::filesystem::remove(journal.path());
+  std::filesystem::rename(aside, journal.path());
+  clock_.now += 10;
+  ticks(4);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(run(id).failures, 0);
+  EXPECT_EQ(scheduler_.launches.size(), 1U);
 }
 
 TEST_F(ControllerTest, TheEndOfALaunchIsStoredWithWhatFollowsFromIt) {

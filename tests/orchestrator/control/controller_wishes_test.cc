@@ -210,6 +210,26 @@ TEST_F(WishesTest, AKeyIsOfOneRun) {
   EXPECT_FALSE(run(other).archived);
 }
 
+// Submissions and forks keep their keys elsewhere than what changes a run does.
+TEST_F(WishesTest, AKeyIsOfOneOperation) {
+  const std::string id = controller_->submit(tests::run_file(), "submit-1").run.id;
+  const std::string submission = "the submission of run " + id;
+  expect_conflict([&] { controller_->cancel(id, "", "submit-1"); }, submission);
+  expect_conflict([&] { controller_->requeue(id, "", "", "submit-1"); }, submission);
+  expect_conflict([&] { (void)controller_->change(id, R"({"steps": 300})", "submit-1"); },
+                  submission);
+  control::RemoveOptions options;
+  options.idempotency_key = "submit-1";
+  expect_conflict([&] { (void)controller_->remove(id, options); }, submission);
+  EXPECT_EQ(run(id).wanted, runs::Wanted::Run);
+  EXPECT_TRUE(controller_->cancel(id, "", "cancel-1"));
+  expect_conflict([&] { (void)controller_->submit(tests::run_file(), "cancel-1"); },
+                  "another request about run " + id);
+  expect_conflict([&] { (void)controller_->fork(id, {}, "cancel-1", ""); },
+                  "another request about run " + id);
+  EXPECT_EQ(controller_->submit(tests::run_file(), "submit-1").run.id, id);
+}
+
 TEST_F(WishesTest, AKeyIsOfOneChange) {
   const std::string ended = cancelled(), id = running();
   const std::string one = R"({"slurm": {"partition": "one"}})";
@@ -220,6 +240,17 @@ TEST_F(WishesTest, AKeyIsOfOneChange) {
   EXPECT_TRUE(controller_->resume(ended, one, "", "resume-1"));
   expect_conflict([&] { controller_->resume(ended, two, "", "resume-1"); }, "about run " + ended);
   EXPECT_EQ(partition_of(run(ended)), "one");
+}
+
+TEST_F(WishesTest, NoBodyAndAnEmptyOneAreOneRequest) {
+  const std::string id = cancelled();
+  EXPECT_TRUE(controller_->resume(id, "", "", "resume-1"));
+  for (const char* const same : {"", "{}", " { }\n", "\n"}) {
+    EXPECT_FALSE(controller_->resume(id, same, "", "resume-1")) << same;
+  }
+  expect_conflict(
+      [&] { controller_->resume(id, R"({"slurm": {"partition": "a"}})", "", "resume-1"); },
+      "another request");
 }
 
 TEST_F(WishesTest, WhatHadNothingToDoStaysSo) {

@@ -292,6 +292,24 @@ TEST_F(FollowerTest, ForgetsARemovedCheckpoint) {
   EXPECT_EQ(run_.summary.checkpoint_step, -1);
 }
 
+TEST_F(FollowerTest, ASkippedCheckpointIsNotTheNewest) {
+  JournalAuthor first(directory_, 1000);
+  first.start(1);
+  first.checkpoint(2, 10);
+  first.checkpoint(3, 20);
+  JournalAuthor second(directory_, 2000);
+  second.checkpoint(1, 20, "skipped");
+  follow();
+  EXPECT_EQ(run_.summary.checkpoint, "") << "nobody knows yet what it goes on from";
+  EXPECT_EQ(run_.summary.checkpoint_step, -1);
+  trainer::contract::StartRecord start;
+  start.checkpoint = "step-10";
+  second.start(2, 10, 1234, start);
+  follow();
+  EXPECT_EQ(run_.summary.checkpoint, "step-10");
+  EXPECT_EQ(run_.summary.checkpoint_step, 10);
+}
+
 TEST_F(FollowerTest, TheNewestCheckpointIsTheLastThatWasWritten) {
   JournalAuthor journal(directory_, 1000);
   journal.start(1);
@@ -456,6 +474,45 @@ TEST_F(FollowerTest, ARollbackTakesTheStepBackAndIsTold) {
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{1, 2, 3, 3}));
   EXPECT_EQ(run_.summary.step, 3);
   EXPECT_EQ(attempt().message, divergence.message) << "an end without words takes none away";
+}
+
+TEST_F(FollowerTest, AnAttemptsStartIsToldWithItsHostsAndItsFirstStep) {
+  JournalAuthor journal(directory_, 1000);
+  journal.add(0, trainer::contract::PhaseRecord{"loading"});
+  follow();
+  EXPECT_TRUE(store_.attempts(run_.number).at(0).started);
+  store::EventFilter starts;
+  starts.kinds = {"attempt.started"};
+  EXPECT_TRUE(store_.events_after(starts, 0, 9).events.empty()) << "where, is not known";
+  trainer::contract::StartRecord start;
+  start.host = "vm";
+  start.hosts = {"vm"};
+  journal.start(1, 40, 1234, start);
+  follow();
+  journal.step(2, 41);
+  journal.end(3, 0);
+  follow();
+  const auto told = store_.events_after(starts, 0, 9).events;
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].words, "vm");
+  EXPECT_EQ(told[0].step, 40);
+  EXPECT_EQ(told[0].utc, 1000);
+  store::RunFilter on_node;
+  on_node.node = "vm";
+  EXPECT_EQ(store_.list(on_node).rows.size(), 1U);
+}
+
+TEST_F(FollowerTest, AnAttemptThatEndsBeforeItsStartRecordIsTold) {
+  JournalAuthor journal(directory_, 1000);
+  journal.add(0, trainer::contract::PhaseRecord{"loading"});
+  follow();
+  journal.end(1, 70);
+  follow();
+  std::vector<std::string> kinds;
+  for (const store::Event& each : store_.events_after({}, 0, 9).events) {
+    if (each.attempt) kinds.push_back(each.kind);
+  }
+  EXPECT_EQ(kinds, (std::vector<std::string>{"attempt.started", "attempt.ended"}));
 }
 
 TEST_F(FollowerTest, AnAttemptOnOneRankInheritsNothing) {

@@ -67,7 +67,7 @@ TEST(Labels, RefusalsNameTheKeyOfTheBody) {
   EXPECT_EQ(key_of(R"({"tag": "a"})"), "tag");
   EXPECT_EQ(key_of(R"({"note": 1})"), "note");
   EXPECT_EQ(key_of(R"({"tags": ["a b"]})"), "tags");
-  EXPECT_EQ(key_of(R"({"tags": ["a"], "add_tags": ["a b"]})"), "add_tags");
+  EXPECT_EQ(key_of(R"({"add_tags": ["a b"]})"), "add_tags");
   EXPECT_EQ(key_of("[]"), "");
   EXPECT_EQ(key_of(R"({"tags": ["a"]})"), "no error");
 }

@@ -72,7 +72,9 @@ TEST_F(RunLogsTest, ListsThoseOfJobsByStartAndThenThoseOfAttempts) {
     FAIL();
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::NotFound);
-    EXPECT_STREQ(error.what(), "no log of attempt 3 of rank 7 alone; see logs/files");
+    EXPECT_STREQ(error.what(),
+                 "no log of attempt 3 of rank 7 alone; `regatta logs --list run` names all that "
+                 "there are");
   }
 }
 
@@ -160,6 +162,30 @@ TEST(LogSearch, PartsThatTheClockEndsAreOneSearch) {
     EXPECT_EQ(found, expected) << context;
     EXPECT_GT(parts, 10) << context;
   }
+}
+
+TEST(LogSearch, FindsALineAsItIsShown) {
+  const std::string log =
+      "bad \xff\xfe\xfd bytes\r\ncut \xe2\x82\nends in crlf\r\n\r\nlone\rcr\nends in crlf\r";
+  const ReadLog read = [&](std::uint64_t offset, std::uint64_t limit) {
+    return offset < log.size() ? log.substr(offset, limit) : "";
+  };
+  tests::SimulatedClock clock;
+  const auto found = [&](const char* pattern) {
+    std::vector<std::int64_t> numbers;
+    const LogPattern wanted(pattern, LetterCase::Same);
+    for (const SearchedLine& line : search_log(wanted, read, {}, {}, clock).lines) {
+      EXPECT_EQ(line.offset, line.number == 1 ? 0 : log.find(line.text)) << pattern;
+      numbers.push_back(line.number);
+    }
+    return numbers;
+  };
+  EXPECT_THAT(found("bad .* bytes$"), ElementsAre(1));
+  EXPECT_THAT(found("^bad .{3} bytes"), ElementsAre(1));
+  EXPECT_THAT(found("\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"), ElementsAre(1));
+  EXPECT_THAT(found("cut \xef\xbf\xbd$"), ElementsAre(2)) << "one character, as JSON has it";
+  EXPECT_THAT(found("crlf$"), ElementsAre(3)) << "the last line is not whole yet";
+  EXPECT_THAT(found("lone.cr"), ElementsAre(5));
 }
 
 }  // namespace

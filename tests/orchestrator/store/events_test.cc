@@ -125,7 +125,7 @@ TEST_F(EventsTest, TellARunsLife) {
 
   store_->set_wanted(run.number, runs::Wanted::Resume, "token");
   EXPECT_EQ(events().back().by, "token");
-  store_->set_config(run.number, "{}", "token", "slurm.time_limit");
+  store_->change_run(run, {"slurm.time_limit", false, false, {}}, "token");
   EXPECT_EQ(events().back().words, "slurm.time_limit");
   store_->set_archived(run.number, true, "token");
   store_->set_archived(run.number, false, "token");

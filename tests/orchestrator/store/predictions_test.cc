@@ -19,9 +19,11 @@ class PredictionsTest : public testing::Test {
   // A run whose accuracy is 0.5 · (seconds / pace)^0.7, evaluated every 2 % of `pace`, up to
   // `share` of it; over when that is 1.
   runs::Run add(const std::string& id, double created, double pace, double share,
-                const std::string& kind = "kind", double target = kTarget) {
+                const std::string& kind = "kind", double target = kTarget,
+                const std::string& forked_from = "") {
     NewRun made = new_run(id, created);
     made.kind = kind;
+    made.forked_from = forked_from;
     made.summary.target = target;
     runs::Run run = *store_.run(store_.add_run(made));
     runs::Attempt attempt;
@@ -87,6 +89,16 @@ TEST_F(PredictionsTest, NotByOthers) {
   EXPECT_TRUE(past_runs(store_, run).empty());
   const runs::Run unknown = add("unknown", 5000, 3000, 0.3, "");
   EXPECT_TRUE(past_runs(store_, unknown).empty());
+}
+
+TEST_F(PredictionsTest, ForksTakeAndGiveNone) {
+  for (int i = 0; i < 3; ++i) add("past-" + std::to_string(i), 1000 + i, 900, 1);
+  for (int i = 0; i < kMostPastRuns; ++i) {
+    add("fork-" + std::to_string(i), 3000 + i, 10, 1, "kind", kTarget, "past-0");
+  }
+  EXPECT_EQ(past_runs(store_, add("new", 5000, 3000, 0.3)).size(), 3U);
+  const runs::Run fork = add("newest-fork", 5000, 10, 0.3, "kind", kTarget, "past-0");
+  EXPECT_TRUE(past_runs(store_, fork).empty());
 }
 
 TEST_F(PredictionsTest, TheNewestAndJudgedByTheTargetOfTheRun) {

@@ -352,7 +352,7 @@ TEST(Records, OfARunKeepAChangeThatItsWriterDoesNotKnow) {
   changed.changed_utc = 5;
   changed.summary.steps = 20;
   changed.summary.target = 0.5;
-  store.change_run(changed, {"target", false, std::nullopt}, "");
+  store.change_run(changed, {"target", false, false, std::nullopt}, "");
   stale.drained = true;
   stale.summary.step = 10;
   store.update_run(stale);
@@ -361,6 +361,20 @@ TEST(Records, OfARunKeepAChangeThatItsWriterDoesNotKnow) {
   EXPECT_EQ(stored.summary.steps, 20);
   EXPECT_EQ(stored.summary.target, 0.5);
   EXPECT_FALSE(stored.drained) << "the loop has to see it once more";
+}
+
+// The writer's summary says that it was met, of the target that was.
+TEST(Records, OfARunTellOfNoTargetThatIsNoLongerOne) {
+  const TemporaryDirectory folder;
+  store::Store store(folder.path());
+  runs::Run stale = *store.run(store.add_run(new_run("a")));
+  runs::Run changed = stale;
+  changed.changed_utc = 5;
+  changed.summary.target = 0.9;
+  store.change_run(changed, {"target", false, false, std::nullopt}, "");
+  stale.summary.time_to_accuracy_seconds = 7;
+  store.update_run(stale);
+  EXPECT_TRUE(store.events_after({{"run.target_reached"}, {}, {}, {}}, 0, 9).events.empty());
 }
 
 }  // namespace

@@ -319,7 +319,7 @@ TEST(Routes, TakeTheQueryParametersTheyKnow) {
            {"GET", "runs", {{"\x1b[31m", "1"}}, 400, "\\\\x1b"},
            // The address and the method come first.
            {"GET", "nothing", {{"x", "1"}}, 404, "no such address"},
-           {"DELETE", "runs", {{"x", "1"}}, 405, "use GET, POST"},
+           {"DELETE", "runs", {{"x", "1"}}, 405, "use GET, HEAD, POST"},
        }) {
     std::string path = each.path;
     if (const auto at = path.find("ID"); at != std::string::npos) path.replace(at, 2, id);

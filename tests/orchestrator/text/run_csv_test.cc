@@ -23,6 +23,8 @@ TEST(Csv, QuotesWhatNeedsItAndDefusesFormulas) {
             "'=HYPERLINK(1),,-2,\r\n"
             "'@sum,'-1,true,'+z\r\n");
   EXPECT_EQ(csv_of(Json::array()), "");
+  EXPECT_EQ(csv_of(Json::array(), Audience::Program, {"id", "a,b"}), "id,\"a,b\"\r\n");
+  EXPECT_EQ(csv_of({{{"id", "a"}}}, Audience::Program, {"other"}), "id\r\na\r\n");
 }
 
 TEST(Csv, HasTheKeysOfAllRows) {

@@ -43,6 +43,27 @@ TEST(ProgressLine, TellsTheState) {
             "samples/s  target in about 35.0 s");
 }
 
+TEST(ProgressLine, TellsASilence) {
+  Json run = running();
+  run["silent_seconds"] = 46.0;
+  run["samples_per_second"] = run["predicted_seconds_to_target"] = nullptr;
+  EXPECT_EQ(text::progress_line(run, 79),
+            "[###------------] step 25/100  mlm_accuracy 0.0831 of 0.0980  silent for 46.0 s");
+}
+
+// Of a run that was to end earlier than its attempt does.
+TEST(RunTable, HasNoMoreStepsThanAll) {
+  Json run = running();
+  run["step"] = 6000;
+  run["steps"] = 3000;
+  EXPECT_THAT(text::run_table(Json::array({run}), 0), Not(HasSubstr("/3000")));
+  EXPECT_THAT(text::run_table(Json::array({run}), 0), HasSubstr(" 6000 "));
+  EXPECT_THAT(text::progress_line(run, 200), HasSubstr("] step 6000  mlm_accuracy"));
+  EXPECT_THAT(text::run_details(run), Not(HasSubstr("of 3000")));
+  run["steps"] = 6000;
+  EXPECT_THAT(text::run_table(Json::array({run}), 0), HasSubstr("6000/6000"));
+}
+
 TEST(ProgressLine, FitsTheTerminal) {
   for (const int width : {20, 40, 80, 100, 120}) {
     EXPECT_LE(text::progress_line(running(), width).size(), static_cast<std::size_t>(width));

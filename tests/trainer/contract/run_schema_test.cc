@@ -39,6 +39,9 @@ TEST(RunSchema, HasWhatDependsOnNothingElse) {
   EXPECT_EQ(keys["optimizer"]["properties"]["name"]["enum"], Json({"adamw", "lamb"}));
   EXPECT_EQ(keys["optimizer"]["properties"]["name"]["default"], "adamw");
   EXPECT_EQ(keys["deterministic"]["type"], "boolean");
+  EXPECT_EQ(keys["model"]["properties"]["max_positions"]["maximum"], 4096);
+  EXPECT_EQ(keys["model"]["properties"]["layers"]["minimum"], 1);
+  EXPECT_EQ(keys["data"]["properties"]["path"]["pattern"], R"(^[^\x00-\x1F\x7F]+$)");
   // At most the batch; at most the model's positions; by the preset.
   EXPECT_FALSE(keys["batch"]["properties"]["micro"].contains("maximum"));
   EXPECT_TRUE(keys["batch"]["properties"]["micro"].contains("minimum"));

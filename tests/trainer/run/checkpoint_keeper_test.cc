@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "checkpoint/found_damage.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tombstones.h"
@@ -101,6 +102,29 @@ TEST_F(CheckpointKeeperTest, ResumesBesidePinsMarksAndTombstones) {
   ASSERT_TRUE(resumed.has_value());
   EXPECT_EQ(resumed->step, 2);
   EXPECT_TRUE(skipped.empty());
+}
+
+TEST_F(CheckpointKeeperTest, NotesWhatItFindsDamagedForThoseWhoList) {
+  const base::Path checkpoints = run_.checkpoints_path();
+  write(10, 9);
+  write(20, 8);
+  const base::Path model = checkpoints / name(20) / checkpoint::kModelFile;
+  const std::string kept = files_.read(model, 1 << 20);
+  std::string flipped = kept;
+  flipped.back() = static_cast<char>(flipped.back() ^ 1);
+  base::replace_file(files_, model, flipped);
+  std::vector<contract::CheckpointRecord> skipped;
+  const auto device = cpu::make_cpu_device(1);
+  step::Snapshot whole(*device, table_, step::whole_state(table_), 0, 1, true);
+  EXPECT_EQ(keeper_.load(&whole, &skipped)->step, 10);
+  ASSERT_EQ(skipped.size(), 1U);
+  const auto found = checkpoint::read_found_damage(files_, checkpoints);
+  ASSERT_EQ(found.count(name(20)), 1U);
+  EXPECT_EQ(found.at(name(20)), skipped[0].message);
+
+  base::replace_file(files_, model, kept);
+  EXPECT_EQ(keeper_.load(&whole, &skipped)->step, 20) << "it was restored";
+  EXPECT_TRUE(checkpoint::read_found_damage(files_, checkpoints).empty());
 }
 
 // Where a run goes back to: whole, finite, and under a name of its own when it comes there again.

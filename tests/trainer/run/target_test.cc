@@ -60,9 +60,13 @@ class Target : public OnSmallDataset<60> {
   // Trains a run of that name to its end, and returns its journal.
   static std::vector<contract::JournalRecord> train_run(const std::string& name,
                                                         const std::string& more) {
+    return train_run(name, contract::parse_run_config(run_text(more), name));
+  }
+  static std::vector<contract::JournalRecord> train_run(const std::string& name,
+                                                        const contract::RunConfig& config) {
     const base::Path path = directory_->path() / name;
-    contract::RunDirectory run = contract::RunDirectory::create(
-        disk(), path, contract::to_json(contract::parse_run_config(run_text(more), name)));
+    contract::RunDirectory run =
+        contract::RunDirectory::create(disk(), path, contract::to_json(config));
     run::TrainingRunOptions options;
     options.variables = [](const char*) -> const char* { return nullptr; };
     EXPECT_EQ(run::train(disk(), base::system_clock(), run, options).code,
@@ -137,6 +141,23 @@ TEST_F(Target, TheLastEvaluationIsThatOfTheReference) {
   EXPECT_LE(record.mlm_accuracy, (right + doubtful) / masked);
   EXPECT_GE(record.nsp_accuracy, next_right / count);
   EXPECT_LE(record.nsp_accuracy, (next_right + next_doubtful) / count);
+}
+
+// keep_best compares checkpoints by it: one that was evaluated some steps before has none.
+TEST_F(Target, ACheckpointHasTheValueOfItsOwnStepOrNone) {
+  contract::RunConfig config = contract::parse_run_config(run_text(""), "run");
+  config.evaluate_every = 4;
+  const auto journal = train_run("own_step", config);  // checkpoints after every third
+  const base::Path checkpoints = directory_->path() / "own_step" / "checkpoints";
+  std::map<std::int64_t, std::optional<double>> values;
+  for (const checkpoint::Entry& entry : checkpoint::CheckpointStore(disk(), checkpoints).list()) {
+    ASSERT_TRUE(entry.manifest) << entry.reason;
+    values[entry.step] = entry.manifest->value;
+    EXPECT_EQ(entry.manifest->metric, entry.manifest->value ? "mlm_accuracy" : "");
+  }
+  const std::map<std::int64_t, std::optional<double>> expected{
+      {3, {}}, {6, {}}, {9, {}}, {kSteps, of<contract::EvalRecord>(journal).back().mlm_accuracy}};
+  EXPECT_EQ(values, expected);
 }
 
 struct Edge {
