@@ -9,8 +9,8 @@ ORDER = """
     topology/slurm_text topology/tuner topology/graph topology/fabric topology/doctor topology/sources
     topology/nccl topology/plan
     checkpoint
-    trainer/contract trainer/data trainer/tasks trainer/device trainer/cpu trainer/ranks trainer/mpi trainer/nccl trainer/cuda
-    trainer/plugins trainer/watch trainer/samples trainer/model trainer/step trainer/run trainer/interchange
+    trainer/contract trainer/data trainer/device trainer/cpu trainer/ranks trainer/mpi trainer/nccl trainer/cuda
+    trainer/plugins trainer/watch trainer/samples trainer/tasks trainer/model trainer/step trainer/run trainer/interchange
     trainer/bench trainer/cli
     orchestrator/frozen orchestrator/files orchestrator/runs orchestrator/slurm orchestrator/batch
     orchestrator/sbatch orchestrator/text orchestrator/store orchestrator/site orchestrator/webhooks orchestrator/plan

@@ -50,7 +50,7 @@ samples::Sample text_like_sample(std::int64_t length, std::int64_t number,
     sample.masked_labels.push_back(piece());
     sample.ids[static_cast<std::size_t>(position)] = shape.vocabulary - 1;
   }
-  sample.next_sentence_label = static_cast<std::int32_t>(random.below(2));
+  sample.sample_label = static_cast<std::int32_t>(random.below(2));
   return sample;
 }
 

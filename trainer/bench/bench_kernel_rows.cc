@@ -150,10 +150,10 @@ void KernelCases::add_losses() {
 
   device::CrossEntropy next = op;
   next.logits = next_logits_;
-  next.labels = inputs_.next_sentence_labels();
+  next.labels = inputs_.sample_labels();
   next.classes = 2;
   next.stride = 0;
-  next.scale = inputs_.nsp_scale();
+  next.scale = inputs_.sample_scale();
   KernelCase second;
   second.name = "cross_entropy.next_sentence";
   second.group = "loss";

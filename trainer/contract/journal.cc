@@ -20,6 +20,8 @@ constexpr int kMaxDepth = 16;
 // Texts are cut so that no record can exceed kMaxLine, even if each byte needs six (as in \u0001).
 constexpr std::size_t kMaxText = 16384;
 constexpr std::size_t kMaxList = 8192;  // three such lists of 25 digits fit a line
+constexpr std::size_t kMaxMetrics = 64;
+constexpr std::size_t kMaxMetricName = 64;
 // Of a list of texts, together: beside the texts and the numbers of a record it fits a line, too.
 constexpr std::size_t kMaxListText = 32768;
 
@@ -47,6 +49,7 @@ void fields(Archive& archive, auto& r, const StartRecord*) {
   archive("metric", r.metric);
   archive("target", r.target);
   archive("baseline", r.baseline);
+  archive("task", r.task);
 }
 template <typename Archive>
 void fields(Archive& archive, auto& r, const StepRecord*) {
@@ -92,6 +95,7 @@ void fields(Archive& archive, auto& r, const EvalRecord*) {
   archive("mlm_accuracy", r.mlm_accuracy);
   archive("mlm_loss", r.mlm_loss);
   archive("nsp_accuracy", r.nsp_accuracy);
+  archive("metrics", r.metrics);
   archive("samples", r.samples);
   archive("eval_seconds", r.seconds);
   archive("target_met", r.target_met);
@@ -173,6 +177,10 @@ bool can_be(std::string_view name, double value) {
   if (name.ends_with("accuracy")) return value >= 0 && value <= 1;
   return true;
 }
+// All but losses are shares or correlations.
+bool share_can_be(std::string_view metric, double value) {
+  return metric == "loss" || std::isnan(value) || (value >= -1 && value <= 1);
+}
 bool can_be(std::string_view name, std::int64_t value) {
   constexpr std::string_view kCounts[] = {"step",   "steps",  "first_step", "samples",
                                           "tokens", "masked", "batch_size", "parameters"};
@@ -200,6 +208,12 @@ class Writer {
       list.push_back(value);
     }
     json_[name] = std::move(list);
+  }
+  void operator()(const char* name, const std::vector<Metric>& metrics) {
+    if (metrics.empty()) return;
+    Json object = Json::object();
+    for (const Metric& metric : metrics) object[metric.name] = metric.value;
+    json_[name] = std::move(object);
   }
   template <typename Number>
   void operator()(const char* name, const std::vector<Number>& values) {
@@ -244,6 +258,19 @@ class Reader {
       good_ = good_ && element.is_string();
       if (!good_) return;
       values.push_back(element.get<std::string>());
+    }
+  }
+  void operator()(const char* name, std::vector<Metric>& metrics) {
+    const Json* field = find(name, &Json::is_object);
+    if (field == nullptr) return;
+    good_ = good_ && field->size() <= kMaxMetrics;
+    metrics.clear();
+    for (const auto& [metric, value] : field->items()) {
+      if (!good_) return;
+      double number = 0;
+      take(metric.c_str(), value, number);
+      good_ = good_ && metric.size() <= kMaxMetricName && share_can_be(metric, number);
+      metrics.push_back({metric, number});
     }
   }
   template <typename Number>
@@ -320,6 +347,14 @@ bool read_body(const std::string& type, const Json& json, JournalRecord* record)
 }
 
 }  // namespace
+
+double value_of(const EvalRecord& record, const std::string& metric) {
+  for (const Metric& each : record.metrics) {
+    if (each.name == metric) return each.value;
+  }
+  if (metric == "mlm_accuracy") return record.mlm_accuracy;
+  return metric == "mlm_loss" ? record.mlm_loss : std::numeric_limits<double>::quiet_NaN();
+}
 
 std::string to_line(const JournalRecord& record) {
   Json json;

@@ -29,14 +29,15 @@ struct StartRecord {
   std::vector<std::int64_t> bucket_bytes;  // in the order of reduction
   std::int64_t first_step = 0;             // steps already done by the checkpoint resumed from
   std::string checkpoint;                  // its name; empty when starting from scratch
-  std::string metric;                      // of the target; "mlm_accuracy" when there is none
+  std::string metric;                      // of the target; the task's when there is none
   std::optional<double> target;
-  std::optional<double> baseline;  // accuracy of the best constant guess on the evaluation set
+  std::optional<double> baseline;  // `metric` of the best constant guess on the evaluation set
+  std::string task;                // "pretraining", …
 };
 struct StepRecord {
   std::int64_t step = 0;  // steps done, 1 for the first
   double loss = 0;
-  double mlm_loss = 0;
+  double mlm_loss = 0;  // this and nsp_loss: not a number but in pre-training
   double nsp_loss = 0;
   double learning_rate = 0;
   double gradient_norm = 0;
@@ -69,15 +70,26 @@ struct StepRecord {
   double loss_scale = 1;          // float16: the factor of the gradients
   bool skipped = false;           // float16: the gradients overflowed, nothing was updated
 };
+struct Metric {
+  std::string name;
+  double value = 0;
+};
 struct EvalRecord {
   std::int64_t step = 0;
+  // Of pre-training; not numbers for another task, which has `metrics`.
   double mlm_accuracy = 0;
   double mlm_loss = 0;
   double nsp_accuracy = 0;
+  // By name, as a run file's target has them ("f1"); the least that a task has is "loss", the mean
+  // over samples. Shares and correlations, 1 being perfect.
+  std::vector<Metric> metrics;
   std::int64_t samples = 0;
   double seconds = 0;
   bool target_met = false;
 };
+// The figure of that name, a target's metric; not a number where the record has none.
+[[nodiscard]] double value_of(const EvalRecord& record, const std::string& metric);
+
 struct CheckpointRecord {
   std::int64_t step = 0;  // that it is of; of a removal, the one after which it was removed
   std::string name;       // directory below checkpoints/; what removal applies to as well

@@ -57,7 +57,44 @@ class TableBuilder {
   std::int64_t end_ = 0;
 };
 
+// What is the head's alone, and the pooler that some heads begin with.
+void add_head(const ModelShape& shape, TableBuilder* builder) {
+  const std::int64_t hidden = shape.hidden;
+  switch (shape.task) {
+    case Task::Pretraining:
+      builder->dense("cls.seq_relationship", 2, hidden);
+      builder->dense("bert.pooler.dense", hidden, hidden);
+      builder->bias("cls.predictions.bias", shape.vocabulary);
+      builder->layer_norm("cls.predictions.transform.LayerNorm", hidden);
+      builder->dense("cls.predictions.transform.dense", hidden, hidden);
+      return;
+    case Task::QuestionAnswering:
+      builder->dense("qa_outputs", 2, hidden);
+      return;
+    case Task::Classification:
+    case Task::Regression:
+      builder->dense("classifier", outputs_of(shape), hidden);
+      builder->dense("bert.pooler.dense", hidden, hidden);
+      return;
+  }
+}
+
 }  // namespace
+
+const std::vector<std::string>& task_names() {
+  static const std::vector<std::string> names{"pretraining", "question-answering", "classification",
+                                              "regression"};
+  return names;
+}
+
+const std::string& name_of(Task task) { return task_names().at(static_cast<std::size_t>(task)); }
+
+std::int64_t outputs_of(const ModelShape& shape) {
+  const bool of_classes = shape.task == Task::Classification;
+  base::check(!of_classes || shape.labels > 0, "the classes are known");
+  if (of_classes) return shape.labels;
+  return shape.task == Task::Regression ? 1 : 2;
+}
 
 ModelShape preset_shape(const std::string& name) {
   struct Preset {
@@ -101,6 +138,8 @@ void check_shape(const ModelShape& shape) {
                                                std::to_string(shape.hidden) + "); use a divisor");
   require(shape.vocabulary >= 0 && shape.vocabulary <= kMostVocabulary,
           "a vocabulary of " + std::to_string(shape.vocabulary) + " pieces");
+  require(shape.labels >= 0 && shape.labels <= kMostLabels && shape.labels != 1,
+          std::to_string(shape.labels) + " labels; use 2 to " + std::to_string(kMostLabels));
 }
 
 const TensorEntry& TensorTable::at(const std::string& name) const {
@@ -119,11 +158,7 @@ TensorTable make_tensor_table(const ModelShape& shape) {
   base::check(shape.vocabulary > 0, "the vocabulary is known before the tensor table is made");
   const std::int64_t hidden = shape.hidden;
   TableBuilder builder;
-  builder.dense("cls.seq_relationship", 2, hidden);
-  builder.dense("bert.pooler.dense", hidden, hidden);
-  builder.bias("cls.predictions.bias", shape.vocabulary);
-  builder.layer_norm("cls.predictions.transform.LayerNorm", hidden);
-  builder.dense("cls.predictions.transform.dense", hidden, hidden);
+  add_head(shape, &builder);
   for (int layer = shape.layers - 1; layer >= 0; --layer) {
     const std::string prefix = "bert.encoder.layer." + std::to_string(layer) + ".";
     builder.layer_norm(prefix + "output.LayerNorm", hidden);
@@ -141,15 +176,29 @@ TensorTable make_tensor_table(const ModelShape& shape) {
   return builder.finish();
 }
 
+int first_encoder_tensor(const TensorTable& table) {
+  int number = 0;
+  for (const TensorEntry& tensor : table.tensors) {
+    if (tensor.name.rfind("bert.encoder.", 0) == 0) break;
+    ++number;
+  }
+  return number;
+}
+
 double training_flops(const ModelShape& shape, const BatchSizes& batch) {
   const double h = shape.hidden;
   const double f = shape.feed_forward;
   const double linear = 2 * (4 * h * h + 2 * h * f) * static_cast<double>(batch.tokens);
   const double attention = 4 * h * static_cast<double>(batch.squared_tokens);
-  const double mlm_head =
-      static_cast<double>(batch.masked) * (2 * h * h + 2 * h * shape.vocabulary);
-  const double nsp_head = static_cast<double>(batch.samples) * (2 * h * h + 4 * h);
-  return 3 * (shape.layers * (linear + attention) + mlm_head + nsp_head);
+  const auto samples = static_cast<double>(batch.samples);
+  const auto outputs = static_cast<double>(outputs_of(shape));
+  double head = samples * (2 * h * h + 2 * h * outputs);
+  if (shape.task == Task::QuestionAnswering)
+    head = 2 * h * outputs * static_cast<double>(batch.tokens);
+  if (shape.task == Task::Pretraining) {
+    head += static_cast<double>(batch.masked) * (2 * h * h + 2 * h * shape.vocabulary);
+  }
+  return 3 * (shape.layers * (linear + attention) + head);
 }
 
 }  // namespace regatta::trainer::contract

@@ -11,6 +11,17 @@ namespace regatta::trainer::contract {
 
 enum class Gelu { Erf, Tanh };  // part of the model: a backend never swaps one for the other
 
+// What the model is trained for, and so which head is on top of the encoder.
+enum class Task {
+  Pretraining,        // masked words and next sentences, as BertForPreTraining
+  QuestionAnswering,  // where an answer begins and ends, as BertForQuestionAnswering
+  Classification,     // one of `labels` classes, as BertForSequenceClassification
+  Regression          // one number, as BertForSequenceClassification with one label
+};
+// Their names in run files, in this order.
+[[nodiscard]] const std::vector<std::string>& task_names();
+[[nodiscard]] const std::string& name_of(Task task);
+
 // A model has at most so many of each; 0 or 1 and more.
 constexpr int kMostLayers = 1024;
 constexpr int kMostHidden = 65536;
@@ -18,6 +29,7 @@ constexpr int kMostHeads = 1024;
 constexpr int kMostFeedForward = 1 << 20;
 constexpr int kMostPositions = 4096;
 constexpr int kMostVocabulary = 1 << 24;
+constexpr int kMostLabels = 1024;
 
 struct ModelShape {
   int layers = 2;
@@ -29,6 +41,8 @@ struct ModelShape {
   int token_types = 2;
   Gelu gelu = Gelu::Erf;
   float layer_norm_epsilon = 1e-12F;
+  Task task = Task::Pretraining;
+  int labels = 0;  // classes of Classification; 0 until the dataset is known
 
   [[nodiscard]] int head_size() const { return hidden / heads; }
 };
@@ -46,7 +60,7 @@ void check_shape(const ModelShape& shape);
 constexpr std::int64_t kArenaAlignment = 64;
 
 struct TensorEntry {
-  std::string name;                 // as in Hugging Face's BertForPreTraining
+  std::string name;                 // as in Hugging Face's classes for the tasks
   std::vector<std::int64_t> shape;  // row-major; a dense weight is [outputs, inputs]
   std::int64_t offset = 0;          // elements from the start of the arena
   std::int64_t size = 0;            // elements
@@ -72,8 +86,16 @@ struct TensorTable {
 // and as many elements beyond the decoder's bias, are gaps of the arena: always zero, in no tensor.
 [[nodiscard]] std::int64_t vocabulary_rows(const ModelShape& shape);
 
-// Requires shape.vocabulary > 0.
+// Requires shape.vocabulary > 0, and labels > 0 for Classification. The first tensors are those of
+// the head; from first_encoder_tensor() on they are the same for every task.
 [[nodiscard]] TensorTable make_tensor_table(const ModelShape& shape);
+
+// Logits of the head: of each sample, and of each token for QuestionAnswering. 2 in Pretraining,
+// whose decoder's are vocabulary_rows().
+[[nodiscard]] std::int64_t outputs_of(const ModelShape& shape);
+
+// Number of the first tensor that belongs to no head: where a part of the pooler, too, is a head's.
+[[nodiscard]] int first_encoder_tensor(const TensorTable& table);
 
 // What the FLOPs of a batch depend on.
 struct BatchSizes {
@@ -84,7 +106,8 @@ struct BatchSizes {
 };
 
 // Model FLOPs of forward and backward: multiply-add = 2, backward = 2 × forward, no recomputation:
-// 3·[L·(2(4h² + 2hf)·Σs + 4h·Σs²) + Σm·(2h² + 2hV) + samples·(2h² + 4h)].
+// 3·[L·(2(4h² + 2hf)·Σs + 4h·Σs²) + head], and the head Σm·(2h² + 2hV) + samples·(2h² + 4h) in
+// pre-training, Σs·4h for questions, samples·(2h² + 2h·labels) for classes.
 [[nodiscard]] double training_flops(const ModelShape& shape, const BatchSizes& batch);
 
 }  // namespace regatta::trainer::contract

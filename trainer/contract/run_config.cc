@@ -1,5 +1,6 @@
 #include "trainer/contract/run_config.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -28,7 +29,8 @@ const std::vector<std::string> kBalances{"none", "stratified", "global_presort",
 const std::vector<std::string> kDeals{"stride", "snake", "longest_first"};
 const std::vector<std::string> kExchangeWays{"reread", "move"};
 const std::vector<std::string> kDivergences{"stop", "rollback"};
-const std::vector<std::string> kMetrics{"mlm_accuracy", "mlm_loss"};
+const std::vector<std::string> kMetrics{"mlm_accuracy", "mlm_loss", "exact",    "f1",  "accuracy",
+                                        "matthews",     "pearson",  "spearman", "loss"};
 const std::vector<std::string> kDevices{"cpu", "cuda", "auto"};
 const std::vector<std::string> kDivisions{"closed", "open"};
 const std::vector<std::string> kDtypes{"float32", "tf32", "bfloat16", "float16"};
@@ -115,6 +117,51 @@ void read_model(Table& root, RunConfig* config) {
   }
 }
 
+void read_task(Table& root, RunConfig* config) {
+  Task& task = config->model.task;
+  root.read_enum("task", task_names(), &task);
+  const auto not_of_task = [&](const char* key) {
+    if (!root.has(key)) return;
+    root.fail(key, "does not go with task " + name_of(task) + "; leave it out, or set the task");
+  };
+  Table questions = root.table("questions");
+  read_range(questions, "doc_stride", &config->questions.doc_stride, 1, kMostLength);
+  read_range(questions, "max_question", &config->questions.max_question, 1, kMostLength);
+  read_range(questions, "max_answer", &config->questions.max_answer, 1, kMostLength);
+  read_range(questions, "best", &config->questions.best, 1, 1000);
+  read_range(questions, "null_threshold", &config->questions.null_threshold, -1e6, 1e6);
+  questions.finish();
+  if (task != Task::QuestionAnswering) not_of_task("questions");
+  Table tuning = root.table("fine_tuning");
+  FineTuningConfig& fine_tuning = config->fine_tuning;
+  read_range(tuning, "layer_decay", &fine_tuning.layer_decay, 0, 1, Ends::OpenLow);
+  read_range(tuning, "frozen_layers", &fine_tuning.frozen_layers, 0, config->model.layers);
+  read_range(tuning, "label_smoothing", &fine_tuning.label_smoothing, 0, 1, Ends::OpenHigh);
+  tuning.finish();
+  if (task == Task::Regression && fine_tuning.label_smoothing > 0) {
+    tuning.fail("label_smoothing", "is of labels, and a regression has none; leave it out");
+  }
+}
+
+void read_from(Table& root, RunConfig* config) {
+  if (!root.has("from")) return;
+  StartConfig from;
+  if (root.is_table("from")) {
+    Table table = root.table("from");
+    table.read("path", &from.path);
+    table.read("optimizer", &from.optimizer);
+    table.finish();
+  } else {
+    root.read("from", &from.path);
+  }
+  if (from.path.empty()) {
+    root.fail("from",
+              "names nothing; give a Hugging Face directory, a TensorFlow checkpoint, a run "
+              "or a checkpoint, or leave it out");
+  }
+  config->from = std::move(from);
+}
+
 void read_data(Table& root, RunConfig* config) {
   Table table = root.table("data");
   DataConfig& data = config->data;
@@ -149,10 +196,29 @@ void read_optimizer(Table& root, RunConfig* config) {
   table.finish();
 }
 
+// The first is the one that a run of the task is judged by.
+const std::vector<TargetMetric>& metrics_of(Task task) {
+  using enum TargetMetric;
+  static const std::vector<std::vector<TargetMetric>> metrics{{MlmAccuracy, MlmLoss},
+                                                              {F1, Exact, Loss},
+                                                              {Accuracy, F1, Matthews, Loss},
+                                                              {Pearson, Spearman, Loss}};
+  return metrics.at(static_cast<std::size_t>(task));
+}
+
+std::string names_of(const std::vector<TargetMetric>& metrics) {
+  std::vector<std::string> names;
+  for (const TargetMetric metric : metrics) names.push_back(name_of(metric));
+  const std::string last = names.back();
+  names.pop_back();
+  return base::join(names, ", ") + " or " + last;
+}
+
 void read_target(Table& root, RunConfig* config) {
   Table table = root.table("target");
   if (!root.is_table("target")) return;
   TargetConfig target;
+  target.metric = standard_metric(config->model.task);
   table.read_enum("metric", kMetrics, &target.metric);
   table.read("value", &target.value);
   table.read("times_baseline", &target.times_baseline);
@@ -162,12 +228,17 @@ void read_target(Table& root, RunConfig* config) {
     table.fail(target.value ? "times_baseline" : "value",
                "use exactly one of target.value and target.times_baseline");
   }
-  const bool accuracy = target.metric == TargetMetric::MlmAccuracy;
-  if (target.times_baseline && !accuracy) {
-    table.fail("times_baseline", "needs metric mlm_accuracy; use value with mlm_loss");
+  const std::vector<TargetMetric>& possible = metrics_of(config->model.task);
+  if (std::find(possible.begin(), possible.end(), target.metric) == possible.end()) {
+    table.fail("metric", "is " + name_of(target.metric) + ", which task " +
+                             name_of(config->model.task) + " has not; use " + names_of(possible));
   }
-  if (target.value)
-    read_range(table, "value", &*target.value, 0, accuracy ? 1 : 1000, Ends::OpenLow);
+  const bool share = !is_loss(target.metric);
+  if (target.times_baseline && !share) {
+    table.fail("times_baseline", "needs metric " + name_of(possible.front()) + "; use value with " +
+                                     name_of(target.metric));
+  }
+  if (target.value) read_range(table, "value", &*target.value, 0, share ? 1 : 1000, Ends::OpenLow);
   if (target.times_baseline) {
     read_range(table, "times_baseline", &*target.times_baseline, 0, 1e6, Ends::OpenLow);
   }
@@ -269,6 +340,26 @@ nlohmann::ordered_json target_json(const TargetConfig& target, const RunConfig& 
   return json;
 }
 
+// Nothing for a pre-training as it always was.
+nlohmann::ordered_json task_json(const RunConfig& config) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (config.model.task != Task::Pretraining) json["task"] = name_of(config.model.task);
+  if (config.model.task == Task::QuestionAnswering) {
+    const QuestionConfig& questions = config.questions;
+    json["questions"] = {{"doc_stride", questions.doc_stride},
+                         {"max_question", questions.max_question},
+                         {"max_answer", questions.max_answer},
+                         {"best", questions.best},
+                         {"null_threshold", questions.null_threshold}};
+  }
+  const FineTuningConfig& tuning = config.fine_tuning;
+  if (tuning == FineTuningConfig{}) return json;
+  json["fine_tuning"] = {{"layer_decay", tuning.layer_decay},
+                         {"frozen_layers", tuning.frozen_layers},
+                         {"label_smoothing", tuning.label_smoothing}};
+  return json;
+}
+
 nlohmann::ordered_json mllog_json(const MllogConfig& mllog) {
   return {{"file", mllog.file},
           {"submitter", mllog.submitter},
@@ -287,8 +378,18 @@ const std::string& name_of(Precision precision) { return name_of(kDtypes, precis
 const std::string& name_of(OptimizerKind kind) { return name_of(kOptimizers, kind); }
 const std::string& name_of(MllogDivision division) { return name_of(kDivisions, division); }
 
-const std::string& metric_of(const RunConfig& config) {
-  return name_of(kMetrics, config.target ? config.target->metric : TargetMetric::MlmAccuracy);
+const std::string& name_of(TargetMetric metric) { return name_of(kMetrics, metric); }
+
+bool is_loss(TargetMetric metric) {
+  return metric == TargetMetric::MlmLoss || metric == TargetMetric::Loss;
+}
+
+TargetMetric standard_metric(Task task) { return metrics_of(task).front(); }
+
+const std::string& metric_of(const RunConfig& config) { return name_of(judged_by(config)); }
+
+TargetMetric judged_by(const RunConfig& config) {
+  return config.target ? config.target->metric : standard_metric(config.model.task);
 }
 
 SlurmResources slurm_resources_of(const RunConfig& config) {
@@ -303,7 +404,9 @@ RunConfig parse_run_config(std::string_view text, const std::string& source,
   read_name(root, &config.name);
   read_range(root, "steps", &config.steps, 1, kMaxSteps);
   read_model(root, &config);
+  read_task(root, &config);
   read_data(root, &config);
+  read_from(root, &config);
   read_optimizer(root, &config);
   read_policies(root, &config);
   read_target(root, &config);
@@ -348,6 +451,10 @@ std::string to_json(const RunConfig& config) {
                   {"max_length", config.data.max_length},
                   {"mask_fraction", config.data.mask_fraction},
                   {"short_fraction", config.data.short_fraction}};
+  json.update(task_json(config));
+  if (config.from) {
+    json["from"] = {{"path", config.from->path}, {"optimizer", config.from->optimizer}};
+  }
   const OptimizerConfig& optimizer = config.optimizer;
   json["optimizer"] = {{"name", name_of(kOptimizers, optimizer.kind)},
                        {"learning_rate", optimizer.learning_rate},
@@ -408,6 +515,9 @@ std::string model_fingerprint(const ModelShape& shape) {
     text += " " + std::to_string(size);
   }
   text += " " + name_of(kGelus, shape.gelu) + " " + text_of(shape.layer_norm_epsilon);
+  if (shape.task != Task::Pretraining) {
+    text += " " + name_of(shape.task) + " " + std::to_string(outputs_of(shape));
+  }
   return base::digest_of(text);
 }
 

@@ -28,7 +28,18 @@ enum class BucketPolicy { Plan, Bytes, One, PerLayer };
 enum class ExchangeWay { Reread, Move };
 // Rollback: to the last good checkpoint, and on with other samples (trainer/run/rollback.h).
 enum class OnDivergence { Stop, Rollback };
-enum class TargetMetric { MlmAccuracy, MlmLoss };
+// Which of them a run can be judged by, its task says. Shares and correlations: 1 is perfect.
+enum class TargetMetric {
+  MlmAccuracy,
+  MlmLoss,
+  Exact,  // answers that are word for word one of those expected
+  F1,     // of questions by the words they share with those; of classes as GLUE has it
+  Accuracy,
+  Matthews,
+  Pearson,
+  Spearman,
+  Loss
+};
 enum class DeviceKind { Cpu, Cuda, Auto };
 // Of activations and of the copy of the weights that products read; the weights themselves, their
 // gradients and the optimizer's state are float32 always. Tf32: float32 whose products round their
@@ -43,6 +54,34 @@ struct DataConfig {
   int max_length = 128;  // tokens per sample, specials included
   double mask_fraction = 0.15;
   double short_fraction = 0.1;  // of samples with a random shorter target length
+};
+
+// How questions and their texts are cut, and answers chosen (google-research/bert, run_squad.py).
+struct QuestionConfig {
+  int doc_stride = 128;       // pieces from one window of a text to the next
+  int max_question = 64;      // pieces; what is beyond is cut off
+  int max_answer = 30;        // pieces
+  int best = 20;              // answers told of each question
+  double null_threshold = 0;  // no answer is given when its odds are above it
+};
+
+// What fine-tuning does otherwise than pre-training.
+struct FineTuningConfig {
+  // The learning rate of a layer is this times that of the one above it; of the head it is the
+  // optimizer's, of the embeddings that of a layer below the first (Howard & Ruder, arXiv
+  // 1801.06146).
+  double layer_decay = 1;
+  int frozen_layers = 0;       // from the bottom, with the embeddings; 0: nothing is frozen
+  double label_smoothing = 0;  // share of a label's weight that all get alike; not of Regression
+  friend bool operator==(const FineTuningConfig&, const FineTuningConfig&) = default;
+};
+
+// Weights made elsewhere, which the run begins with.
+struct StartConfig {
+  // A Hugging Face directory, a TensorFlow checkpoint's prefix, a run directory or RUN/checkpoints/
+  // step-…; absolute once the run exists.
+  std::string path;
+  bool optimizer = false;  // its moments and its step, too; only of the same task
 };
 
 struct OptimizerConfig {
@@ -101,6 +140,9 @@ struct RunConfig {
   double dropout = 0.1;
   double attention_dropout = 0.1;
   DataConfig data;
+  std::optional<StartConfig> from;  // nothing: new weights
+  QuestionConfig questions;         // of model.task QuestionAnswering
+  FineTuningConfig fine_tuning;
   OptimizerConfig optimizer;
   int batch_size = 32;       // samples per optimizer step, over all ranks
   int micro_batch_size = 0;  // samples per forward/backward of a rank; 0: all at once
@@ -150,7 +192,13 @@ struct RunConfig {
 [[nodiscard]] const std::string& name_of(OptimizerKind kind);
 [[nodiscard]] const std::string& name_of(MllogDivision division);
 
-// What a run is judged by, as the journal names it: its target's metric, else "mlm_accuracy".
+// What a task is judged by if nothing else is said, and as the journal names it.
+[[nodiscard]] TargetMetric standard_metric(Task task);
+[[nodiscard]] const std::string& name_of(TargetMetric metric);
+[[nodiscard]] bool is_loss(TargetMetric metric);  // less is better
+// What a run is judged by: its target's metric, else its task's.
+[[nodiscard]] TargetMetric judged_by(const RunConfig& config);
+// Its name.
 [[nodiscard]] const std::string& metric_of(const RunConfig& config);
 
 // Throws Code::User with "source:line: path: …". Relative data paths stay relative.

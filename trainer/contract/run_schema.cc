@@ -18,12 +18,12 @@ using Form = AskedKey::Form;
 // Two files with every section that is only read where it is there. Whatever limit or default is
 // not the same with both depends on something else in the file.
 constexpr const char* kSamples[] = {
-    R"({"name": "a", "data": {"path": "/a"}, "target": {"value": 0.5},
+    R"({"name": "a", "data": {"path": "/a"}, "target": {"value": 0.5}, "from": {"path": "/a"},
         "mllog": {"file": "a", "submitter": "a"}, "slurm": {"requeue": true}})",
     R"({"name": "b", "data": {"path": "/b", "max_length": 32},
         "target": {"metric": "mlm_loss", "value": 2},
         "model": {"preset": "mini", "max_positions": 64}, "batch": {"size": 8}, "steps": 7,
-        "ranks": 2, "optimizer": {"learning_rate": 0.5},
+        "ranks": 2, "from": {"path": "/b"}, "optimizer": {"learning_rate": 0.5},
         "mllog": {"file": "b", "submitter": "b"}, "slurm": {"ranks_per_node": 1}})"};
 
 std::list<AskedKey> asked_of(const char* sample) {
@@ -114,6 +114,9 @@ std::string run_file_schema() {
   Json& data = schema["properties"]["data"];
   data["required"] = {"path"};
   data["properties"]["path"]["pattern"] = R"(^[^\x00-\x1F\x7F]+$)";  // no control characters
+  Json& from = schema["properties"]["from"];
+  from["required"] = {"path"};
+  from["type"] = {"object", "string"};
   schema["description"] = "A run file of Regatta; its YAML is the same.";
   return base::json_text(schema, 1) + "\n";
 }

@@ -198,11 +198,13 @@ struct AttentionBackward {
 // nowhere. Rows lie `stride` elements apart (0: classes); what lies between is not looked at and
 // becomes zeros. sums is float32 [3]: Σ loss, number of rows whose largest logit (lowest index on a
 // tie) is the label, number of labelled rows; all three are accumulated. evaluate: leaves the
-// logits undefined, no gradient, and does not read `scale`.
+// logits undefined, no gradient, and does not read `scale`. label_smoothing e in [0, 1): the label
+// has weight 1 − e + e/V, each other class e/V (Szegedy et al., arXiv 1512.00567).
 struct CrossEntropy {
   View logits, labels;
   std::int64_t classes = 0;
   std::int64_t stride = 0;
+  float label_smoothing = 0;
   View scale;
   bool evaluate = false;
   View sums;
@@ -210,11 +212,38 @@ struct CrossEntropy {
   [[nodiscard]] std::int64_t row_stride() const { return stride == 0 ? classes : stride; }
 };
 
+// Where an answer begins and ends: for each of two columns, softmax cross-entropy over the tokens
+// of a sample (BertForQuestionAnswering). logits [T, 2] (activations) become the gradient × `scale`
+// of ½·(loss of column 0 + loss of column 1), in place; tokens of no sample get zeros. answers
+// int32 [2·B]: of each sample the tokens, counted from its first, that columns 0 and 1 should
+// point to; a sample with a −1 among them becomes zeros and counts nowhere. cumulative int32 [B+1].
+// sums is float32 [3], accumulated: Σ loss, number of samples both of whose largest logits (first
+// on a tie) are the labels, number of labelled samples. evaluate, label_smoothing: as above, of the
+// sample's tokens.
+struct SpanCrossEntropy {
+  View logits, answers, cumulative;
+  float label_smoothing = 0;
+  View scale;
+  bool evaluate = false;
+  View sums;
+};
+
+// logits [B] (activations) become the gradient × `scale` of (logit − value)², in place; values
+// float32 [B], where NaN gives zero and counts nowhere. sums is float32 [3], accumulated: Σ squared
+// error, 0, number of values. evaluate: as above.
+struct SquaredError {
+  View logits, values;
+  View scale;
+  bool evaluate = false;
+  View sums;
+};
+
 // One slice of the flat arena for the optimizers; table order.
 struct OptimizerTensor {
   std::int64_t offset = 0, size = 0;
   bool weight_decay = true;
   bool trust_ratio = true;
+  float learning_rate = 1;  // × the step's; 0: weights (and their copy) stay as they are
   std::int64_t number = 0;  // of the tensor this is (a piece of): where tensor_norms has its norms
 };
 // LAMB needs the norms of whole tensors. Where a rank holds only pieces, the update is made in two
@@ -319,6 +348,8 @@ class Device {
   virtual void attention_forward(Stream stream, const AttentionForward& op) = 0;
   virtual void attention_backward(Stream stream, const AttentionBackward& op) = 0;
   virtual void cross_entropy(Stream stream, const CrossEntropy& op) = 0;
+  virtual void span_cross_entropy(Stream stream, const SpanCrossEntropy& op) = 0;
+  virtual void squared_error(Stream stream, const SquaredError& op) = 0;
 
   // Optimizer. result[0] = Σ x², float32, summed in float64 in a fixed order.
   virtual void sum_of_squares(Stream stream, View x, View result) = 0;

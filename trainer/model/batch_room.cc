@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -51,7 +52,9 @@ InputLayout input_layout(const BatchRoom& room) {
   place(&layout.masked_rows, room.masked);
   place(&layout.masked_labels, room.masked);
   place(&layout.first_rows, room.samples);
-  place(&layout.next_sentence_labels, room.samples);
+  place(&layout.sample_labels, room.samples);
+  place(&layout.answers, 2 * room.samples);
+  place(&layout.values, room.samples);
   place(&layout.step, 1);
   place(&layout.loss_scales, 2);
   return layout;
@@ -73,7 +76,11 @@ void write_inputs(const samples::PackedBatch& batch, const StepInputs& step, con
   put(batch.masked_rows, room.masked, -1, block + layout.masked_rows);
   put(batch.masked_labels, room.masked, -1, block + layout.masked_labels);
   put(batch.first_rows, room.samples, -1, block + layout.first_rows);
-  put(batch.next_sentence_labels, room.samples, -1, block + layout.next_sentence_labels);
+  put(batch.sample_labels, room.samples, -1, block + layout.sample_labels);
+  put(batch.answers, 2 * room.samples, -1, block + layout.answers);
+  auto* values = reinterpret_cast<float*>(block + layout.values);
+  std::fill_n(values, room.samples, std::numeric_limits<float>::quiet_NaN());
+  std::copy(batch.values.begin(), batch.values.end(), values);
   // Padding has piece 0 and the highest token indexes, so by (id, token) it follows the batch's own
   // tokens of piece 0.
   std::int32_t* sorted = block + layout.sorted;
@@ -87,7 +94,7 @@ void write_inputs(const samples::PackedBatch& batch, const StepInputs& step, con
   std::copy(zeros, batch.sorted.end(), sorted);
   block[layout.step] = step.step;
   block[layout.loss_scales] = std::bit_cast<std::int32_t>(step.mlm_scale);
-  block[layout.loss_scales + 1] = std::bit_cast<std::int32_t>(step.nsp_scale);
+  block[layout.loss_scales + 1] = std::bit_cast<std::int32_t>(step.sample_scale);
 }
 
 }  // namespace regatta::trainer::model

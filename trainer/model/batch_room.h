@@ -35,16 +35,18 @@ struct InputLayout {
   std::int64_t ids = 0, types = 0, ordinals = 0, positions = 0, sorted = 0;  // [tokens]
   std::int64_t cumulative = 0;                                               // [samples + 1]
   std::int64_t masked_rows = 0, masked_labels = 0;                           // [masked]
-  std::int64_t first_rows = 0, next_sentence_labels = 0;                     // [samples]
+  std::int64_t first_rows = 0, sample_labels = 0;                            // [samples]
+  std::int64_t answers = 0;                                                  // [2·samples]
+  std::int64_t values = 0;                                                   // float32 [samples]
   std::int64_t step = 0;                                                     // [1]
-  std::int64_t loss_scales = 0;  // float32 [2]: of the MLM and of the NSP loss
+  std::int64_t loss_scales = 0;  // float32 [2]: of the MLM, and of samples' losses
   std::int64_t size = 0;
 };
 [[nodiscard]] InputLayout input_layout(const BatchRoom& room);
 
 struct StepInputs {
   std::int32_t step = 0;  // number of the optimizer step, for dropout
-  float mlm_scale = 0, nsp_scale = 0;
+  float mlm_scale = 0, sample_scale = 0;
 };
 // Fills all of block[0, input_layout(room).size): the batch, and padding that changes nothing.
 void write_inputs(const samples::PackedBatch& batch, const StepInputs& step, const BatchRoom& room,

@@ -330,7 +330,7 @@ void Bert::nsp_forward(device::View hidden) {
   device::CrossEntropy loss;
   loss.logits = at(layout_.next_logits);
   apply(next_sentence_, pooled, room_.samples, loss.logits);
-  loss.labels = inputs_.next_sentence_labels();
+  loss.labels = inputs_.sample_labels();
   loss.classes = 2;
   loss.scale = inputs_.nsp_scale();
   loss.evaluate = mode_ == Mode::Evaluation;

@@ -1,5 +1,5 @@
-// BERT for pre-training on a Device: unpadded from the embedding to the loss, the MLM head on
-// masked positions only, decoder tied to the word embedding.
+// BERT on a Device, unpadded from the embedding to the loss, with the head of its task: the MLM
+// head on masked positions only, decoder tied to the word embedding.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,13 @@ struct BertOptions {
   device::Dtype compute =
       device::Dtype::Float32;  // of activations, and of the weights that products read
   RoomPolicy room;
-  bool repeat = true;  // let the device replay passes of one shape (Device::repeat)
+  float label_smoothing = 0;  // of the task's loss; pre-training: of both
+  bool repeat = true;         // let the device replay passes of one shape (Device::repeat)
 };
 
 // Counts of the whole optimizer step over all ranks and micro-batches: the loss is
-// Σ mlm / masked + Σ nsp / samples, so gradients need only be summed. `factor` multiplies the loss
-// (and so the gradients), for types with little range.
+// Σ mlm / masked + Σ sample / samples, so gradients need only be summed. `factor` multiplies the
+// loss (and so the gradients), for types with little range.
 struct LossScale {
   std::int64_t masked = 1;
   std::int64_t samples = 1;
@@ -47,9 +48,9 @@ struct Statistics {
   double mlm_loss = 0;     // sum over masked positions
   double mlm_correct = 0;  // argmax hits
   double masked = 0;
-  double nsp_loss = 0;
-  double nsp_correct = 0;
-  double samples = 0;
+  double sample_loss = 0;     // of next sentences, classes or answers; of values the squared error
+  double sample_correct = 0;  // argmax hits; of answers, of both ends
+  double samples = 0;         // that have a label
 };
 
 // How Bert goes back through one linear layer.
@@ -95,6 +96,10 @@ class Bert {
   // Enqueues the copy of the sums to the host; `sums` has 6 floats and stays valid until waited
   // for.
   void read_statistics(float* sums);
+  // Enqueues the copy of the last evaluation forward's logits to the host, float32: of a task other
+  // than pre-training, outputs_of(shape) for each sample of the uploaded batch, or for each token
+  // of QuestionAnswering. `logits` stays valid until waited for.
+  void read_logits(float* logits);
   [[nodiscard]] static Statistics statistics_of(const float* sums);
 
   // All activations of the current room: for tests, which fill it to show that stale values and

@@ -43,8 +43,8 @@ device::View InputFeed::ints(std::int64_t offset, std::int64_t count) const {
   return inputs_.view().slice(offset, count);
 }
 
-device::View InputFeed::scale(std::int64_t index) const {
-  device::View view = ints(layout_.loss_scales + index, 1);
+device::View InputFeed::floats(std::int64_t offset, std::int64_t count) const {
+  device::View view = ints(offset, count);
   view.dtype = device::Dtype::Float32;  // the same 32 bits
   return view;
 }

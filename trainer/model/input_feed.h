@@ -36,11 +36,13 @@ class InputFeed {
     return ints(layout_.masked_labels, room_.masked);
   }
   [[nodiscard]] device::View first_rows() const { return ints(layout_.first_rows, room_.samples); }
-  [[nodiscard]] device::View next_sentence_labels() const {
-    return ints(layout_.next_sentence_labels, room_.samples);
+  [[nodiscard]] device::View sample_labels() const {
+    return ints(layout_.sample_labels, room_.samples);
   }
-  [[nodiscard]] device::View mlm_scale() const { return scale(0); }
-  [[nodiscard]] device::View nsp_scale() const { return scale(1); }
+  [[nodiscard]] device::View answers() const { return ints(layout_.answers, 2 * room_.samples); }
+  [[nodiscard]] device::View values() const { return floats(layout_.values, room_.samples); }
+  [[nodiscard]] device::View mlm_scale() const { return floats(layout_.loss_scales, 1); }
+  [[nodiscard]] device::View sample_scale() const { return floats(layout_.loss_scales + 1, 1); }
   [[nodiscard]] device::TokenIdentity identity() const;
 
  private:
@@ -52,7 +54,7 @@ class InputFeed {
   };
 
   [[nodiscard]] device::View ints(std::int64_t offset, std::int64_t count) const;
-  [[nodiscard]] device::View scale(std::int64_t index) const;
+  [[nodiscard]] device::View floats(std::int64_t offset, std::int64_t count) const;
 
   device::Device& device_;
   device::Stream copies_;

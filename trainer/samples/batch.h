@@ -6,13 +6,18 @@
 
 namespace regatta::trainer::samples {
 
-// One pre-training sample: [CLS] A [SEP] B [SEP] after masking.
+// One sample: [CLS] A [SEP] B [SEP], in pre-training after masking; B may be absent otherwise.
 struct Sample {
   std::vector<std::int32_t> ids;
   std::vector<std::int32_t> types;             // 0 up to the first [SEP], then 1
   std::vector<std::int32_t> masked_positions;  // ascending
   std::vector<std::int32_t> masked_labels;     // the pieces that stood there
-  std::int32_t next_sentence_label = 0;        // 1: B does not follow A (as in Google's BERT)
+  // Pre-training: 1 where B does not follow A (as in Google's BERT); of Classification, the class,
+  // −1 where it is not known.
+  std::int32_t sample_label = 0;
+  // QuestionAnswering: the answer's first and last token; 0, 0: none here. −1: not known.
+  std::int32_t answer_begin = -1, answer_end = -1;
+  float value = 0;  // Regression; NaN: not known
 };
 
 // T tokens of B samples without padding; M masked positions. Everything the device needs is
@@ -24,11 +29,13 @@ struct PackedBatch {
   std::vector<std::int32_t> masked_rows;                      // [M] token indexes, ascending
   std::vector<std::int32_t> masked_labels;                    // [M]
   std::vector<std::int32_t> first_rows;                       // [B] token index of each [CLS]
-  std::vector<std::int32_t> next_sentence_labels;             // [B]
+  std::vector<std::int32_t> sample_labels;                    // [B]
+  std::vector<std::int32_t> answers;  // [2·B]: of each sample's tokens, answer_begin and answer_end
+  std::vector<float> values;          // [B]
   std::int64_t max_length = 0;
 
   [[nodiscard]] std::int64_t samples() const {
-    return static_cast<std::int64_t>(next_sentence_labels.size());
+    return static_cast<std::int64_t>(sample_labels.size());
   }
   [[nodiscard]] std::int64_t tokens() const { return static_cast<std::int64_t>(ids.size()); }
   [[nodiscard]] std::int64_t masked() const {

@@ -15,7 +15,9 @@ PackedBatch collate(const std::vector<Sample>& samples, const std::vector<std::i
     const auto start = static_cast<std::int32_t>(batch.ids.size());
     const auto length = static_cast<std::int32_t>(sample.ids.size());
     batch.first_rows.push_back(start);
-    batch.next_sentence_labels.push_back(sample.next_sentence_label);
+    batch.sample_labels.push_back(sample.sample_label);
+    batch.answers.insert(batch.answers.end(), {sample.answer_begin, sample.answer_end});
+    batch.values.push_back(sample.value);
     batch.ids.insert(batch.ids.end(), sample.ids.begin(), sample.ids.end());
     batch.types.insert(batch.types.end(), sample.types.begin(), sample.types.end());
     batch.ordinals.insert(batch.ordinals.end(), sample.ids.size(), ordinals[i]);

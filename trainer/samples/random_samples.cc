@@ -27,7 +27,7 @@ Sample random_sample(std::int32_t length, std::int64_t number, const contract::M
     sample.masked_positions.push_back(static_cast<std::int32_t>(i * length / masked));
     sample.masked_labels.push_back(static_cast<std::int32_t>(random.below(pieces)));
   }
-  sample.next_sentence_label = static_cast<std::int32_t>(random.below(2));
+  sample.sample_label = static_cast<std::int32_t>(random.below(2));
   return sample;
 }
 

@@ -1,5 +1,6 @@
 #include "trainer/samples/sample_parcel.h"
 
+#include <bit>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -77,7 +78,10 @@ void write_sample(const Sample& sample, Writer* writer) {
   base::check(sample.types.size() == sample.ids.size() &&
                   sample.masked_labels.size() == sample.masked_positions.size(),
               "a sample's parts fit together");
-  writer->piece(sample.next_sentence_label);
+  writer->piece(sample.sample_label);
+  writer->piece(sample.answer_begin);
+  writer->piece(sample.answer_end);
+  writer->piece(std::bit_cast<std::int32_t>(sample.value));
   writer->number(sample.ids.size());
   writer->pieces(sample.ids);
   for (std::size_t begin = 0, end = 0; begin < sample.types.size(); begin = end) {
@@ -97,7 +101,10 @@ void write_sample(const Sample& sample, Writer* writer) {
 
 Sample read_sample(std::int32_t max_length, Reader* reader) {
   Sample sample;
-  sample.next_sentence_label = reader->piece();
+  sample.sample_label = reader->piece();
+  sample.answer_begin = reader->piece();
+  sample.answer_end = reader->piece();
+  sample.value = std::bit_cast<float>(reader->piece());
   const std::int32_t length = reader->up_to(max_length, "length");
   for (std::int32_t i = 0; i < length; ++i) sample.ids.push_back(reader->piece());
   while (std::ssize(sample.types) < length) {

@@ -164,7 +164,7 @@ Sample SampleSource::sample(std::int64_t index, std::uint32_t epoch) const {
   sample.ids.insert(sample.ids.end(), pair.b.begin(), pair.b.end());
   sample.ids.push_back(vocabulary.special().separator);
   sample.types.resize(sample.ids.size(), 1);
-  sample.next_sentence_label = pair.random_next ? 1 : 0;
+  sample.sample_label = pair.random_next ? 1 : 0;
   mask(&sample, stream, epoch);
   return sample;
 }

@@ -14,9 +14,9 @@ samples::PackedBatch largest_batch(const contract::RunConfig& config, std::int64
                                    std::int64_t tokens) {
   samples::PackedBatch batch;
   batch.ids.resize(static_cast<std::size_t>(tokens));
-  batch.next_sentence_labels.resize(static_cast<std::size_t>(samples));
+  batch.sample_labels.resize(static_cast<std::size_t>(samples));
   const double masked = config.data.mask_fraction * static_cast<double>(tokens);
-  batch.masked_labels.resize(static_cast<std::size_t>(masked) + batch.next_sentence_labels.size());
+  batch.masked_labels.resize(static_cast<std::size_t>(masked) + batch.sample_labels.size());
   batch.max_length = config.data.max_length;
   return batch;
 }

@@ -63,7 +63,7 @@ TEST(BatchRoom, InputsHoldTheBatchAndHarmlessPadding) {
   EXPECT_EQ(part(layout.masked_rows, room.masked), padded(batch.masked_rows, room.masked, -1));
   EXPECT_EQ(part(layout.masked_labels, room.masked), padded(batch.masked_labels, room.masked, -1));
   EXPECT_EQ(part(layout.first_rows, 8), padded(batch.first_rows, 8, -1));
-  EXPECT_EQ(part(layout.next_sentence_labels, 8), padded(batch.next_sentence_labels, 8, -1));
+  EXPECT_EQ(part(layout.sample_labels, 8), padded(batch.sample_labels, 8, -1));
   EXPECT_EQ(block[static_cast<std::size_t>(layout.step)], 9);
   EXPECT_EQ(std::bit_cast<float>(block[static_cast<std::size_t>(layout.loss_scales)]), 0.25F);
   EXPECT_EQ(std::bit_cast<float>(block[static_cast<std::size_t>(layout.loss_scales) + 1]), 0.5F);

@@ -66,7 +66,7 @@ namespace regatta::tests {
     sample.masked_positions.push_back(i * length / masked);
     sample.masked_labels.push_back(below(shape.vocabulary));
   }
-  sample.next_sentence_label = below(2);
+  sample.sample_label = below(2);
   return sample;
 }
 

@@ -72,7 +72,7 @@ class Builder {
     Heads heads;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       first.push_back(tape_.gather(outputs[i], {0}));
-      heads.nsp_labels.push_back(samples[i].next_sentence_label);
+      heads.nsp_labels.push_back(samples[i].sample_label);
       if (samples[i].masked_positions.empty()) continue;
       masked.push_back(tape_.gather(outputs[i], ints(samples[i].masked_positions)));
       heads.mlm_labels.insert(heads.mlm_labels.end(), samples[i].masked_labels.begin(),

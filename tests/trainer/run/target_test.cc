@@ -127,7 +127,7 @@ TEST_F(Target, TheLastEvaluationIsThatOfTheReference) {
   }
   double next_right = 0, next_doubtful = 0;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const bool hit = scores.nsp.at(i).best == samples[i].next_sentence_label;
+    const bool hit = scores.nsp.at(i).best == samples[i].sample_label;
     (scores.nsp[i].margin < 1e-4 ? next_doubtful : next_right) += hit ? 1 : 0;
   }
   const contract::EvalRecord& record = curve_->back();

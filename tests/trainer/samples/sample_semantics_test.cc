@@ -41,7 +41,7 @@ class SampleSemantics : public NumberedSuite {
     DecodedSample decoded;
     const std::string fault = decode(sample, split, &decoded);
     if (!fault.empty()) return fault;
-    return fault_of_pair(decoded, sample.next_sentence_label == 1, split, max_length);
+    return fault_of_pair(decoded, sample.sample_label == 1, split, max_length);
   }
 
   // All training samples of some passes, in the order of their documents.
@@ -110,7 +110,7 @@ TEST_F(SampleSemantics, EveryTokenStandsWhereTheDatasetHasIt) {
             ASSERT_EQ(fault_of(sample, stored(split), max_length), "")
                 << "sample " << i << " of pass " << pass << ", max_length " << max_length
                 << ", short_fraction " << short_fraction << ", split " << data::name_of(split);
-            ++(sample.next_sentence_label == 0 ? next : random);
+            ++(sample.sample_label == 0 ? next : random);
           }
         }
       }
@@ -131,7 +131,7 @@ TEST_F(SampleSemantics, APassHasEverySentenceOnce) {
       EXPECT_EQ(std::exchange(next, 0), std::ssize(split.tokens));
     }
     EXPECT_EQ(seen.pair.a.begin, next);
-    const bool random_next = seen.sample.next_sentence_label == 1;
+    const bool random_next = seen.sample.sample_label == 1;
     next = random_next ? seen.pair.a.end : seen.pair.b.end;
     if (!random_next) {
       EXPECT_EQ(next, seen.end) << "a segment ends early";
@@ -169,7 +169,7 @@ TEST_F(SampleSemantics, NextSentencesAreHalfAndHalf) {
   double draws = 0, random = 0, alone = 0, alone_random = 0;
   look_at(config(1024), 200, [&](const Seen& seen) {
     (seen.sentences > 1 ? draws : alone) += 1;
-    (seen.sentences > 1 ? random : alone_random) += seen.sample.next_sentence_label;
+    (seen.sentences > 1 ? random : alone_random) += seen.sample.sample_label;
   });
   ASSERT_GT(draws, 5000);
   EXPECT_LT(std::abs(deviations(random, draws / 2, draws / 4)), kDeviations);
@@ -184,7 +184,7 @@ TEST_F(SampleSemantics, OtherDocumentsAreEquallyLikely) {
   std::vector<double> found(documents, 0), expected(documents, 0), behind(documents, 0);
   double draws = 0;
   look_at(config(64), 200, [&](const Seen& seen) {
-    if (seen.sample.next_sentence_label == 0) return;
+    if (seen.sample.sample_label == 0) return;
     const auto own =
         static_cast<std::size_t>(split.document_of[static_cast<std::size_t>(seen.pair.a.begin)]);
     const auto other =
@@ -213,7 +213,7 @@ TEST_F(SampleSemantics, RandomSegmentsBeginWithAnySentence) {
   double sum = 0, variance = 0;
   std::map<std::int64_t, std::set<std::int64_t>> begins;  // by sentences of the document
   look_at(config(1024), 200, [&](const Seen& seen) {
-    if (seen.sample.next_sentence_label == 0) return;
+    if (seen.sample.sample_label == 0) return;
     const auto first =
         split.documents.begin() + split.document_of[static_cast<std::size_t>(seen.pair.b.begin)];
     const auto begin =
@@ -236,7 +236,7 @@ TEST_F(SampleSemantics, CutsAreEquallyLikely) {
   double sum = 0, variance = 0;
   std::map<std::int64_t, std::set<std::int64_t>> cuts;  // by n
   look_at(config(1024), 200, [&](const Seen& seen) {
-    if (seen.sample.next_sentence_label == 1) return;
+    if (seen.sample.sample_label == 1) return;
     const std::int64_t cut = sentences_in(numbers_->training(), seen.pair.a);
     const auto n = static_cast<double>(seen.sentences);
     sum += static_cast<double>(cut) - n / 2;
@@ -263,7 +263,7 @@ TEST_F(SampleSemantics, TheShareOfShortSamples) {
   double whole = 0;
   look_at(config(kLength, kShare), kPasses, [&](const Seen& seen) {
     if (!seen.begins_document || seen.end - seen.pair.a.begin > kLength - 3) return;
-    whole += seen.sample.next_sentence_label == 0 && seen.pair.b.end == seen.end ? 1 : 0;
+    whole += seen.sample.sample_label == 0 && seen.pair.b.end == seen.end ? 1 : 0;
   });
   double mean = 0, variance = 0;
   for (std::size_t d = 0; d + 1 < split.documents.size(); ++d) {

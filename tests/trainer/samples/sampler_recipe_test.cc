@@ -105,7 +105,7 @@ Shares of_sampler(const data::Dataset& dataset, const contract::DataConfig& conf
     const auto number = static_cast<std::uint32_t>(epoch);
     for (std::int64_t i = 0; i < source.pass_size(number); ++i) {
       const samples::Sample sample = source.sample(i, number);
-      shares.add(std::ssize(sample.ids), sample.next_sentence_label == 1);
+      shares.add(std::ssize(sample.ids), sample.sample_label == 1);
     }
     ++shares.passes;
   }

@@ -26,7 +26,7 @@ class Sampler : public OnSmallDataset<120> {
 
 bool equal(const samples::Sample& a, const samples::Sample& b) {
   return a.ids == b.ids && a.types == b.types && a.masked_positions == b.masked_positions &&
-         a.masked_labels == b.masked_labels && a.next_sentence_label == b.next_sentence_label;
+         a.masked_labels == b.masked_labels && a.sample_label == b.sample_label;
 }
 
 TEST_F(Sampler, EverySampleIsWellFormed) {

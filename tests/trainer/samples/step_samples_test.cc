@@ -28,7 +28,7 @@ constexpr std::int32_t kMaxLength = 512;
 
 bool equal(const samples::Sample& a, const samples::Sample& b) {
   return a.ids == b.ids && a.types == b.types && a.masked_positions == b.masked_positions &&
-         a.masked_labels == b.masked_labels && a.next_sentence_label == b.next_sentence_label;
+         a.masked_labels == b.masked_labels && a.sample_label == b.sample_label;
 }
 
 std::int32_t made_up_length(std::int64_t number) {
@@ -51,7 +51,7 @@ samples::Sample made_up_sample(std::int64_t number) {
     sample.masked_positions.push_back(i);
     sample.masked_labels.push_back(static_cast<std::int32_t>(random.below(30522)));
   }
-  sample.next_sentence_label = static_cast<std::int32_t>(random.below(2));
+  sample.sample_label = static_cast<std::int32_t>(random.below(2));
   return sample;
 }
 
@@ -474,7 +474,7 @@ TEST(SampleParcel, ReturnsWhatWentIn) {
       samples[0].sample = {};
       samples[1].sample.ids[5] = -1;
       samples[1].sample.types[7] = 5;
-      samples[1].sample.next_sentence_label = -100;
+      samples[1].sample.sample_label = -100;
       samples[2].sample.masked_positions.clear();
       samples[2].sample.masked_labels.clear();
     }

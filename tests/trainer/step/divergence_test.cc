@@ -49,7 +49,7 @@ samples::Sample sample_of(int length, std::int64_t number) {
   }
   sample.masked_positions = {1, 5};
   sample.masked_labels = {static_cast<std::int32_t>(number % 100), 3};
-  sample.next_sentence_label = static_cast<std::int32_t>(number % 2);
+  sample.sample_label = static_cast<std::int32_t>(number % 2);
   return sample;
 }
 

@@ -153,7 +153,7 @@ class KnownAnswers : public OnSmallDataset<60> {
     const ReferenceScores predicted = reference_scores(shape, weights, samples);
     std::size_t position = 0;
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      samples[i].next_sentence_label = (predicted.nsp[i].best + (i % 2 == 0 ? 0 : 1)) % 2;
+      samples[i].sample_label = (predicted.nsp[i].best + (i % 2 == 0 ? 0 : 1)) % 2;
       for (std::int32_t& label : samples[i].masked_labels) {
         if (position % 3 == 0) label = predicted.mlm[position].best;
         ++position;
@@ -188,7 +188,7 @@ TEST_F(KnownAnswers, AreThoseOfTheReference) {
   std::int64_t tokens = 0;
   for (const samples::Sample& sample : once) {
     labels.insert(labels.end(), sample.masked_labels.begin(), sample.masked_labels.end());
-    next_labels.push_back(sample.next_sentence_label);
+    next_labels.push_back(sample.sample_label);
     tokens += std::ssize(sample.ids);
   }
   const auto masked = static_cast<double>(labels.size());
@@ -231,7 +231,7 @@ TEST_F(KnownAnswers, ABatchIsItsSamples) {
     const samples::Sample& sample = samples[i];
     EXPECT_EQ(batch.cumulative[i], static_cast<std::int32_t>(token));
     EXPECT_EQ(batch.first_rows[i], static_cast<std::int32_t>(token));
-    EXPECT_EQ(batch.next_sentence_labels[i], sample.next_sentence_label);
+    EXPECT_EQ(batch.sample_labels[i], sample.sample_label);
     longest = std::max(longest, sample.ids.size());
     std::size_t masked = 0;
     for (std::size_t position = 0; position < sample.ids.size(); ++position, ++token) {
