@@ -12,6 +12,7 @@
 #include "base/file_system.h"
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/data/word_piece.h"
 #include "trainer/samples/batch.h"
 #include "trainer/samples/sample_stream.h"
 #include "trainer/tasks/example_file.h"

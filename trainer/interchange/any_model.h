@@ -1,0 +1,61 @@
+// A model wherever it lies: a Hugging Face directory, a TensorFlow checkpoint, a run of this
+// trainer or one of its checkpoints; with what is needed to use it, or to go on from it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "trainer/contract/model_shape.h"
+#include "trainer/contract/run_config.h"
+#include "trainer/data/vocabulary.h"
+
+namespace regatta::trainer::interchange {
+
+// With its weights in memory, in the arena's order.
+struct AnyModel {
+  std::string name;  // what it is, for people: "bert-base-uncased", "run 3, step-00000200"
+  contract::ModelShape shape;  // with task and labels: pre-training where there is no other head
+  data::Vocabulary vocabulary;
+  bool lower_case = true;
+  std::vector<std::string> labels;  // of Classification: id2label, or the task dataset's
+  int max_length = 512;             // tokens that it was made for
+  std::vector<float> parameters;    // [arena of make_tensor_table(shape)]
+  std::vector<std::string> notes;   // one line each: heads that it lacks and that are new
+};
+
+struct AnyModelOptions {
+  base::Path path;
+  base::Path vocabulary;  // vocab.txt; empty: the model's own
+  // The head that is wanted; nothing: the one it has. A model without it is refused (Code::User,
+  // saying what it has and which command fits).
+  std::optional<contract::Task> task;
+};
+// Verified byte for byte where it is a checkpoint. Code::NotFound or User, one line, saying what
+// was looked for and what to do.
+[[nodiscard]] AnyModel open_any_model(base::FileSystem& files, const base::Clock& clock,
+                                      const AnyModelOptions& options);
+
+// What a run begins with.
+struct StartingState {
+  std::vector<float> parameters;                   // [arena of the run's model]
+  std::vector<float> first_moment, second_moment;  // [arena], or empty
+  std::int64_t step = 0;                           // behind the moments
+  std::vector<std::string> notes;  // one line each: what was initialised, or not used
+};
+// Of a run whose model (task, labels and vocabulary included) is `shape` and whose data has this
+// vocabulary: the encoder's tensors, the pooler's where both have one, and the head where it is of
+// the same task and size; what is missing is drawn from `seed` as for a new run
+// (model/initial_weights.h). Positions of a longer model are cut, told in `notes`. Code::User with
+// one line for each difference (sizes, activation, vocabulary, case, a smaller number of
+// positions), all at once; and where moments are asked for and there are none.
+[[nodiscard]] StartingState starting_state(base::FileSystem& files, const base::Clock& clock,
+                                           const contract::StartConfig& from,
+                                           const contract::ModelShape& shape,
+                                           const data::Vocabulary& vocabulary, bool lower_case,
+                                           std::uint64_t seed, int threads);
+
+}  // namespace regatta::trainer::interchange
