@@ -63,16 +63,23 @@ ActivationLayout activation_layout(const contract::ModelShape& shape, const Batc
   layout.gradient_b = place.activations(tokens * hidden);
   layout.gradient_qkv = place.activations(tokens * 3 * hidden);
   layout.gradient_inner = place.activations(tokens * shape.feed_forward);
-  layout.masked_hidden = place.activations(room.masked * hidden);
-  layout.masked_inner = place.activations(room.masked * hidden);
-  layout.masked_activated = place.activations(room.masked * hidden);
-  layout.masked_gradient = place.activations(room.masked * hidden);
-  layout.logits = place.activations(room.masked * contract::vocabulary_rows(shape));
-  layout.masked_norm = place.norm(room.masked);
-  layout.first_hidden = place.activations(room.samples * hidden);
-  layout.pooled = place.activations(room.samples * hidden);
-  layout.first_gradient = place.activations(room.samples * hidden);
-  layout.next_logits = place.activations(room.samples * 2);
+  if (shape.task == contract::Task::Pretraining) {
+    layout.masked_hidden = place.activations(room.masked * hidden);
+    layout.masked_inner = place.activations(room.masked * hidden);
+    layout.masked_activated = place.activations(room.masked * hidden);
+    layout.masked_gradient = place.activations(room.masked * hidden);
+    layout.logits = place.activations(room.masked * contract::vocabulary_rows(shape));
+    layout.masked_norm = place.norm(room.masked);
+  }
+  const bool of_tokens = shape.task == contract::Task::QuestionAnswering;
+  if (!of_tokens) {
+    layout.first_hidden = place.activations(room.samples * hidden);
+    layout.pooled = place.activations(room.samples * hidden);
+    layout.first_gradient = place.activations(room.samples * hidden);
+  }
+  const std::int64_t logits = (of_tokens ? tokens : room.samples) * contract::outputs_of(shape);
+  layout.sample_logits = place.activations(logits);
+  if (shape.task != contract::Task::Pretraining) layout.kept_logits = place.floats(logits);
   layout.bytes = place.bytes();
   return layout;
 }

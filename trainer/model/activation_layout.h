@@ -33,8 +33,9 @@ struct ActivationLayout {
   // MLM head: [M, h] but for logits [M, V].
   Buffer masked_hidden, masked_inner, masked_activated, masked_gradient, logits;
   NormBuffers masked_norm;
-  // NSP head: [B, h] but for next_logits [B, 2].
-  Buffer first_hidden, pooled, first_gradient, next_logits;
+  // Head over [CLS]: [B, h]; all heads but MLM's: logits of samples [B, outputs], or of
+  // QuestionAnswering's tokens [T, 2], and float32 copies of an evaluation's.
+  Buffer first_hidden, pooled, first_gradient, sample_logits, kept_logits;
   std::int64_t bytes = 0;
 };
 

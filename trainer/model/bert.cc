@@ -114,11 +114,7 @@ void Bert::bind_parameters() {
                         tensors_before(prefix + "attention.output.LayerNorm.weight"),
                         tensors_before(prefix + "attention.self.query.bias")}});
   }
-  mlm_transform_ = linear("cls.predictions.transform.dense");
-  mlm_norm_ = norm("cls.predictions.transform.LayerNorm");
-  decoder_ = decoder();
-  pooler_ = linear("bert.pooler.dense");
-  next_sentence_ = linear("cls.seq_relationship");
+  bind_head();
   const std::string position = "bert.embeddings.position_embeddings.weight";
   const std::string type = "bert.embeddings.token_type_embeddings.weight";
   embeddings_ = {weight(kWordEmbedding),
@@ -129,6 +125,25 @@ void Bert::bind_parameters() {
                  gradient(type),
                  norm("bert.embeddings.LayerNorm"),
                  tensors_before("bert.embeddings.LayerNorm.weight")};
+}
+
+void Bert::bind_head() {
+  switch (shape_.task) {
+    case contract::Task::Pretraining:
+      mlm_transform_ = linear("cls.predictions.transform.dense");
+      mlm_norm_ = norm("cls.predictions.transform.LayerNorm");
+      decoder_ = decoder();
+      head_ = linear("cls.seq_relationship");
+      break;
+    case contract::Task::QuestionAnswering:
+      head_ = linear("qa_outputs");
+      return;
+    case contract::Task::Classification:
+    case contract::Task::Regression:
+      head_ = linear("classifier");
+      break;
+  }
+  pooler_ = linear("bert.pooler.dense");
 }
 
 device::View Bert::at(const Buffer& buffer) const {
@@ -157,6 +172,7 @@ void Bert::upload(const samples::PackedBatch& batch, std::int32_t step, const Lo
   reserve(room);
   if (!(room == room_)) layout_ = activation_layout(shape_, room, options_.compute);
   room_ = room;
+  logit_rows_ = shape_.task == contract::Task::QuestionAnswering ? batch.tokens() : batch.samples();
   inputs_.upload(batch,
                  {step, static_cast<float>(scale.factor / static_cast<double>(scale.masked)),
                   static_cast<float>(scale.factor / static_cast<double>(scale.samples))},
@@ -273,8 +289,9 @@ void Bert::enqueue_forward(const Needed& needed) {
     hidden = at(layout_.layers[static_cast<std::size_t>(layer)].output_norm.y);
   }
   need(0, first_tensor_of_layer(shape_.layers - 1));
-  nsp_forward(hidden);
-  if (room_.masked > 0) mlm_forward(hidden);
+  if (shape_.task == contract::Task::QuestionAnswering) return answers_forward(hidden);
+  pooled_forward(hidden);
+  if (shape_.task == contract::Task::Pretraining && room_.masked > 0) mlm_forward(hidden);
 }
 
 void Bert::layer_forward(int layer, device::View x) {
@@ -320,22 +337,59 @@ void Bert::layer_forward(int layer, device::View x) {
                contract::output_dropout_site(layer));
 }
 
-// Next-sentence head: hidden state of [CLS] → pooler with tanh → two logits.
-void Bert::nsp_forward(device::View hidden) {
+// Hidden state of [CLS] → pooler with tanh → logits of the sample.
+void Bert::pooled_forward(device::View hidden) {
   const device::View first = at(layout_.first_hidden);
   const device::View pooled = at(layout_.pooled);
+  const device::View logits = at(layout_.sample_logits);
   device_.gather_rows(kCompute, hidden, inputs_.first_rows(), shape_.hidden, first);
   apply(pooler_, first, room_.samples, pooled);
   device_.tanh_forward(kCompute, pooled, pooled);
+  apply(head_, pooled, room_.samples, logits);
+  keep_logits();
+  const bool evaluate = mode_ == Mode::Evaluation;
+  const device::View sums = statistics_.view().slice(3, 3);
+  if (shape_.task == contract::Task::Regression) {
+    device_.squared_error(kCompute,
+                          {logits, inputs_.values(), inputs_.sample_scale(), evaluate, sums});
+    return;
+  }
   device::CrossEntropy loss;
-  loss.logits = at(layout_.next_logits);
-  apply(next_sentence_, pooled, room_.samples, loss.logits);
+  loss.logits = logits;
   loss.labels = inputs_.sample_labels();
-  loss.classes = 2;
-  loss.scale = inputs_.nsp_scale();
+  loss.classes = head_.outputs;
+  loss.label_smoothing = options_.label_smoothing;
+  loss.scale = inputs_.sample_scale();
+  loss.evaluate = evaluate;
+  loss.sums = sums;
+  device_.cross_entropy(kCompute, loss);
+}
+
+// Every token's hidden state → of being the answer's first, and its last.
+void Bert::answers_forward(device::View hidden) {
+  device::SpanCrossEntropy loss;
+  loss.logits = at(layout_.sample_logits);
+  apply(head_, hidden, room_.tokens, loss.logits);
+  keep_logits();
+  loss.answers = inputs_.answers();
+  loss.cumulative = inputs_.identity().cumulative;
+  loss.label_smoothing = options_.label_smoothing;
+  loss.scale = inputs_.sample_scale();
   loss.evaluate = mode_ == Mode::Evaluation;
   loss.sums = statistics_.view().slice(3, 3);
-  device_.cross_entropy(kCompute, loss);
+  device_.span_cross_entropy(kCompute, loss);
+}
+
+// Before the loss takes their memory.
+void Bert::keep_logits() {
+  if (mode_ != Mode::Evaluation || shape_.task == contract::Task::Pretraining) return;
+  const device::View kept = at(layout_.kept_logits);
+  const device::View logits = at(layout_.sample_logits);
+  if (logits.dtype == device::Dtype::Float32) {
+    device_.copy(kCompute, kept, logits);
+  } else {
+    device_.convert(kCompute, kept, logits);
+  }
 }
 
 // Masked rows only: gather → dense → GELU → LayerNorm → word embeddingᵀ + bias.
@@ -360,6 +414,7 @@ void Bert::mlm_forward(device::View hidden) {
   loss.labels = inputs_.masked_labels();
   loss.classes = shape_.vocabulary;
   loss.stride = contract::vocabulary_rows(shape_);
+  loss.label_smoothing = options_.label_smoothing;
   loss.scale = inputs_.mlm_scale();
   loss.evaluate = mode_ == Mode::Evaluation;
   loss.sums = statistics_.view().slice(0, 3);
@@ -368,17 +423,23 @@ void Bert::mlm_forward(device::View hidden) {
 
 void Bert::enqueue_backward(const Ready& ready) {
   const device::View dhidden = at(layout_.gradient_a);
-  device_.fill_zero(kCompute, dhidden);
-  nsp_backward(dhidden);
-  if (room_.masked > 0) mlm_backward(dhidden);
-  for (int layer = shape_.layers - 1; layer >= 0; --layer) {
+  head_backward(dhidden);
+  const int frozen = options_.frozen_layers;
+  for (int layer = shape_.layers - 1; layer >= frozen; --layer) {
     const NormBuffers& input = layer > 0
                                    ? layout_.layers[static_cast<std::size_t>(layer - 1)].output_norm
                                    : layout_.embedding;
     if (ready) ready(first_tensor_of_layer(layer));  // of the heads, or of the layer above
     layer_backward(layer, at(input.y), dhidden, ready);
   }
-  if (ready) ready(first_tensor_of_layer(-1));
+  if (frozen == 0) {
+    if (ready) ready(first_tensor_of_layer(-1));
+    embedding_backward(dhidden);
+  }
+  if (ready) ready(static_cast<int>(table_.tensors.size()));
+}
+
+void Bert::embedding_backward(device::View dhidden) {
   device::EmbeddingBackward op;
   op.ids = inputs_.ids();
   op.types = inputs_.types();
@@ -397,13 +458,23 @@ void Bert::enqueue_backward(const Ready& ready) {
   op.dgamma = embeddings_.norm.gamma_gradient;
   op.dbeta = embeddings_.norm.beta_gradient;
   device_.embedding_backward(kCompute, op);
-  if (ready) ready(static_cast<int>(table_.tensors.size()));
 }
 
-void Bert::nsp_backward(device::View dhidden) {
+void Bert::head_backward(device::View dhidden) {
+  if (shape_.task == contract::Task::QuestionAnswering) {
+    const device::View hidden =
+        at(layout_.layers[static_cast<std::size_t>(shape_.layers) - 1].output_norm.y);
+    return apply_backward(head_, hidden, at(layout_.sample_logits), room_.tokens, dhidden);
+  }
+  device_.fill_zero(kCompute, dhidden);
+  pooled_backward(dhidden);
+  if (shape_.task == contract::Task::Pretraining && room_.masked > 0) mlm_backward(dhidden);
+}
+
+void Bert::pooled_backward(device::View dhidden) {
   const device::View pooled = at(layout_.pooled);
   const device::View dpooled = at(layout_.first_gradient);
-  apply_backward(next_sentence_, pooled, at(layout_.next_logits), room_.samples, dpooled);
+  apply_backward(head_, pooled, at(layout_.sample_logits), room_.samples, dpooled);
   device_.tanh_backward(kCompute, pooled, dpooled, dpooled);
   // `pooled` is not needed any more and takes the gradient of the gathered rows.
   apply_backward(pooler_, at(layout_.first_hidden), dpooled, room_.samples, pooled);
@@ -499,6 +570,12 @@ void Bert::reset_statistics() { device_.fill_zero(kCompute, statistics_.view());
 
 void Bert::read_statistics(float* sums) {
   device_.copy_to_host(kCompute, sums, statistics_.view());
+}
+
+void Bert::read_logits(float* logits) {
+  base::check(shape_.task != contract::Task::Pretraining, "the task has logits to read");
+  device_.copy_to_host(kCompute, logits,
+                       at(layout_.kept_logits).slice(0, logit_rows_ * head_.outputs));
 }
 
 Statistics Bert::statistics_of(const float* sums) {

@@ -30,6 +30,7 @@ struct BertOptions {
   device::Dtype compute =
       device::Dtype::Float32;  // of activations, and of the weights that products read
   RoomPolicy room;
+  int frozen_layers = 0;      // from the bottom, embeddings included: they get no gradients
   float label_smoothing = 0;  // of the task's loss; pre-training: of both
   bool repeat = true;         // let the device replay passes of one shape (Device::repeat)
 };
@@ -146,6 +147,7 @@ class Bert {
   [[nodiscard]] Linear decoder() const;
   // All look-ups by name; passes use what is bound here.
   void bind_parameters();
+  void bind_head();
   [[nodiscard]] device::Dropout dropout_at(std::uint32_t site, double probability) const;
   [[nodiscard]] device::View at(const Buffer& buffer) const;
   [[nodiscard]] device::Activation activation() const;
@@ -168,8 +170,12 @@ class Bert {
   void layer_backward(int layer, device::View x, device::View dy, const Ready& ready);
   void mlm_forward(device::View hidden);
   void mlm_backward(device::View dhidden);
-  void nsp_forward(device::View hidden);
-  void nsp_backward(device::View dhidden);
+  void head_backward(device::View dhidden);
+  void embedding_backward(device::View dhidden);
+  void pooled_forward(device::View hidden);
+  void pooled_backward(device::View dhidden);
+  void answers_forward(device::View hidden);
+  void keep_logits();
   void norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_t site, device::View dy,
                      device::View dbranch, device::View dbias);
 
@@ -179,16 +185,19 @@ class Bert {
   BertOptions options_;
   device::DeviceMemory parameters_, gradients_, compute_copy_;
   std::vector<LayerParameters> layers_;
-  Linear mlm_transform_, decoder_, pooler_, next_sentence_;
+  Linear mlm_transform_, decoder_;  // Pretraining
+  Linear pooler_;                   // all but QuestionAnswering
+  Linear head_;  // next sentences, classes or the value, of [CLS]; ends of answers, of each token
   Norm mlm_norm_;
   Embeddings embeddings_;
 
   InputFeed inputs_;
   Mode mode_ = Mode::Evaluation;
-  BatchRoom room_;  // of the uploaded batch
+  BatchRoom room_;               // of the uploaded batch
+  std::int64_t logit_rows_ = 0;  // of it, without padding
   ActivationLayout layout_;
   device::DeviceMemory activations_;
-  device::DeviceMemory statistics_;  // [6]: MLM loss, hits, count; NSP loss, hits, count
+  device::DeviceMemory statistics_;  // [6]: MLM loss, hits, count; samples' loss, hits, count
   // Keys of Device::repeat: one per shape, mode and pass, in the order of first use.
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, Mode, Pass>,
            std::uint64_t>

@@ -29,7 +29,7 @@ StepExchange combine(const std::vector<LocalStep>& ranks) {
     all.pace.flops = std::max(all.pace.flops, rank.flops);
     all.pace.disturbed = all.pace.disturbed || rank.input_stalled || rank.flags.writing;
     all.mlm_loss += rank.mlm_loss;
-    all.nsp_loss += rank.nsp_loss;
+    all.sample_loss += rank.sample_loss;
     all.flops += rank.flops;
     all.samples += rank.samples;
     all.tokens += rank.tokens;

@@ -20,7 +20,7 @@ struct StepFlags {
 
 // What one rank did in a step, and asks for.
 struct LocalStep {
-  double mlm_loss = 0, nsp_loss = 0;  // sums over its masked positions, and over its samples
+  double mlm_loss = 0, sample_loss = 0;  // sums over its masked positions, and over its samples
   double flops = 0;
   double seconds = 0;
   std::int64_t samples = 0, tokens = 0, masked = 0;
@@ -33,7 +33,7 @@ struct LocalStep {
 struct StepExchange {
   StepFlags flags;  // raised where any rank raised them
   StepPace pace;
-  double mlm_loss = 0, nsp_loss = 0, flops = 0;  // added in rank order
+  double mlm_loss = 0, sample_loss = 0, flops = 0;  // added in rank order
   std::int64_t samples = 0, tokens = 0, masked = 0, moved_bytes = 0;
   double imbalance = 0;  // tokens of the rank with most, over the mean of all ranks
 };

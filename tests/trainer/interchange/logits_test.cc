@@ -96,7 +96,7 @@ std::vector<double> our_logits(const ReferenceWeights& weights, const contract::
       }
     };
     take(layout.logits, batch.masked(), contract::vocabulary_rows(shape), shape.vocabulary);
-    take(layout.next_logits, 1, 2, 2);
+    take(layout.sample_logits, 1, 2, 2);
   }
   return logits;
 }

@@ -57,18 +57,18 @@ TEST(StepExchange, SumsAreAddedInRankOrder) {
     const double values[] = {first, second, third};
     for (std::size_t rank = 0; rank < 3; ++rank) {
       ranks[rank].mlm_loss = values[rank];
-      ranks[rank].nsp_loss = -values[rank];
+      ranks[rank].sample_loss = -values[rank];
       ranks[rank].flops = 2 * values[rank];
     }
     return step::combine(ranks);
   };
   const step::StepExchange last = sums(1, 1, 0x1p53);
   EXPECT_EQ(last.mlm_loss, 0x1p53 + 2);
-  EXPECT_EQ(last.nsp_loss, -0x1p53 - 2);
+  EXPECT_EQ(last.sample_loss, -0x1p53 - 2);
   EXPECT_EQ(last.flops, 0x1p54 + 4);
   const step::StepExchange first = sums(0x1p53, 1, 1);
   EXPECT_EQ(first.mlm_loss, 0x1p53);
-  EXPECT_EQ(first.nsp_loss, -0x1p53);
+  EXPECT_EQ(first.sample_loss, -0x1p53);
   EXPECT_EQ(first.flops, 0x1p54);
 }
 
