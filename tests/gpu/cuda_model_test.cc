@@ -130,7 +130,7 @@ TEST_P(CudaGradients, MatchTheReference) {
       static_cast<double>(batch.scale.masked), static_cast<double>(batch.scale.samples));
   const double allowed = std::max(2e-5, 4 * std::sqrt(60.0) * type.unit);
   EXPECT_NEAR(result.statistics.mlm_loss, expected.mlm_loss, 5 * allowed * expected.mlm_loss);
-  EXPECT_NEAR(result.statistics.nsp_loss, expected.nsp_loss, 5 * allowed * expected.nsp_loss);
+  EXPECT_NEAR(result.statistics.sample_loss, expected.nsp_loss, 5 * allowed * expected.nsp_loss);
   EXPECT_EQ(result.statistics.masked, static_cast<double>(batch.scale.masked));
   EXPECT_EQ(result.statistics.samples, static_cast<double>(batch.scale.samples));
   for (const contract::TensorEntry& tensor : table.tensors) {

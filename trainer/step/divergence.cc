@@ -199,8 +199,17 @@ std::vector<ForwardBuffer> forward_buffers(const contract::ModelShape& shape,
                        std::int64_t columns) {
     buffers.push_back({"output", {tensor}, buffer, rows, columns});
   };
+  const std::int64_t outputs = contract::outputs_of(shape);
+  if (shape.task == contract::Task::QuestionAnswering) {
+    add("qa_outputs.weight", layout.sample_logits, Rows::Tokens, outputs);
+    return buffers;
+  }
   add("bert.pooler.dense.weight", layout.pooled, Rows::Samples, h);
-  add("cls.seq_relationship.weight", layout.next_logits, Rows::Samples, 2);
+  if (shape.task != contract::Task::Pretraining) {
+    add("classifier.weight", layout.sample_logits, Rows::Samples, outputs);
+    return buffers;
+  }
+  add("cls.seq_relationship.weight", layout.sample_logits, Rows::Samples, outputs);
   add(transform + "dense.weight", layout.masked_inner, Rows::Masked, h);
   add(transform + "LayerNorm.weight", layout.masked_norm.y, Rows::Masked, h);
   add(embeddings + "word_embeddings.weight", layout.logits, Rows::Masked,

@@ -8,7 +8,9 @@
 #include "trainer/contract/journal.h"
 #include "trainer/device/device.h"
 #include "trainer/model/bert.h"
+#include "trainer/ranks/host_collectives.h"
 #include "trainer/samples/batch.h"
+#include "trainer/tasks/task_samples.h"
 
 namespace regatta::trainer::step {
 
@@ -27,5 +29,19 @@ using EvaluationSums = std::array<double, 6>;
 
 // Of all ranks' sums, added in rank order. `step` only labels it; its time is the caller's.
 [[nodiscard]] contract::EvalRecord evaluation_of(const EvaluationSums& sums, std::int64_t step);
+
+// The logits of samples r, r + R, …, in their order, as rank r of R ranks computes them
+// (tasks::JudgedSet::Logits).
+[[nodiscard]] tasks::JudgedSet::Logits logits_share(device::Device& device, model::Bert& model,
+                                                    const std::vector<samples::Sample>& samples,
+                                                    int rank, int ranks);
+// Of all ranks' shares, each in its place. Collective; on ranks other than 0 nothing.
+[[nodiscard]] tasks::JudgedSet::Logits gather_logits(ranks::HostCollectives& host,
+                                                     const tasks::JudgedSet::Logits& share,
+                                                     std::size_t samples);
+// Collective: rank 0 judges all ranks' shares, and every rank gets its record. Throws AgreedError
+// where the set cannot be judged.
+[[nodiscard]] contract::EvalRecord judge(ranks::HostCollectives& host, const tasks::JudgedSet& set,
+                                         const tasks::JudgedSet::Logits& share, std::int64_t step);
 
 }  // namespace regatta::trainer::step

@@ -15,7 +15,9 @@ samples::PackedBatch largest_batch(const contract::RunConfig& config, std::int64
   samples::PackedBatch batch;
   batch.ids.resize(static_cast<std::size_t>(tokens));
   batch.sample_labels.resize(static_cast<std::size_t>(samples));
-  const double masked = config.data.mask_fraction * static_cast<double>(tokens);
+  const double masked = config.model.task == contract::Task::Pretraining
+                            ? config.data.mask_fraction * static_cast<double>(tokens)
+                            : 0;
   batch.masked_labels.resize(static_cast<std::size_t>(masked) + batch.sample_labels.size());
   batch.max_length = config.data.max_length;
   return batch;

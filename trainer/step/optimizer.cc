@@ -21,7 +21,8 @@ std::int64_t state_size(const std::vector<StatePiece>& pieces) {
 
 // What lies in the piece of each tensor, relative to it.
 std::vector<device::OptimizerTensor> tensors_in(const StatePiece& piece,
-                                                const contract::TensorTable& table) {
+                                                const contract::TensorTable& table,
+                                                const std::vector<float>& factors) {
   std::vector<device::OptimizerTensor> tensors;
   const std::int64_t piece_end = piece.arena_begin + piece.size;
   for (std::size_t i = 0; i < table.tensors.size(); ++i) {
@@ -30,7 +31,8 @@ std::vector<device::OptimizerTensor> tensors_in(const StatePiece& piece,
     const std::int64_t end = std::min(tensor.offset + tensor.size, piece_end);
     if (begin >= end) continue;
     tensors.push_back({begin - piece.arena_begin, end - begin, tensor.weight_decay,
-                       tensor.trust_ratio, static_cast<std::int64_t>(i)});
+                       tensor.trust_ratio, factors.empty() ? 1.0F : factors[i],
+                       static_cast<std::int64_t>(i)});
   }
   return tensors;
 }
@@ -67,7 +69,8 @@ std::vector<StatePiece> sharded_state(const contract::TensorTable& table,
 
 Optimizer::Optimizer(device::Device& device, ranks::Communicator& communicator,
                      const contract::TensorTable& table, std::vector<StatePiece> pieces,
-                     const contract::OptimizerConfig& config, double clip_norm)
+                     const contract::OptimizerConfig& config, double clip_norm,
+                     const std::vector<float>& factors)
     : device_(device),
       communicator_(communicator),
       config_(config),
@@ -83,7 +86,7 @@ Optimizer::Optimizer(device::Device& device, ranks::Communicator& communicator,
       host_probe_scalars_(device, 4 * device::kStepScalars) {
   device_.fill_zero(kCompute, first_moment_.view());
   device_.fill_zero(kCompute, second_moment_.view());
-  for (const StatePiece& piece : pieces_) tensors_.push_back(tensors_in(piece, table));
+  for (const StatePiece& piece : pieces_) tensors_.push_back(tensors_in(piece, table, factors));
   if (!sharded_) return;
   piece_norms_ = device::DeviceMemory(device, static_cast<std::int64_t>(pieces_.size()),
                                       device::Dtype::Float32);

@@ -29,10 +29,12 @@ struct StatePiece {
 // moments of its pieces.
 class Optimizer {
  public:
-  // Moments start at zero. `communicator` sums norms over ranks where pieces are not the whole.
+  // Moments start at zero. factors: learning_rate_factors() of the table (schedule.h); empty: 1 for
+  // all. `communicator` sums norms over ranks where pieces are not the whole.
   Optimizer(device::Device& device, ranks::Communicator& communicator,
             const contract::TensorTable& table, std::vector<StatePiece> pieces,
-            const contract::OptimizerConfig& config, double clip_norm);
+            const contract::OptimizerConfig& config, double clip_norm,
+            const std::vector<float>& factors = {});
 
   [[nodiscard]] const std::vector<StatePiece>& pieces() const { return pieces_; }
   // Of this rank's pieces, at their state_begin; zeros between.

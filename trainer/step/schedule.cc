@@ -1,9 +1,24 @@
 #include "trainer/step/schedule.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <string>
 
 namespace regatta::trainer::step {
+namespace {
+
+// Counted from the head, which is 0: L − i for layer i of L, L + 1 for the embeddings.
+int depth_of(const std::string& tensor, int layers) {
+  const std::string layer = "bert.encoder.layer.";
+  if (tensor.rfind("bert.embeddings.", 0) == 0) return layers + 1;
+  if (tensor.rfind(layer, 0) != 0) return 0;
+  int number = 0;
+  std::from_chars(tensor.data() + layer.size(), tensor.data() + tensor.size(), number);
+  return layers - number;
+}
+
+}  // namespace
 
 double learning_rate(const contract::OptimizerConfig& config, std::int64_t steps,
                      std::int64_t step) {
@@ -20,6 +35,19 @@ double learning_rate(const contract::OptimizerConfig& config, std::int64_t steps
   const double power = config.schedule == contract::ScheduleKind::Polynomial ? config.power : 1.0;
   return config.end_learning_rate +
          (config.learning_rate - config.end_learning_rate) * std::pow(1.0 - progress, power);
+}
+
+std::vector<float> learning_rate_factors(const contract::TensorTable& table,
+                                         const contract::ModelShape& shape,
+                                         const contract::FineTuningConfig& config) {
+  std::vector<float> factors;
+  const int highest = shape.layers - config.frozen_layers;  // depth that is trained
+  for (const contract::TensorEntry& tensor : table.tensors) {
+    const int depth = depth_of(tensor.name, shape.layers);
+    const bool frozen = config.frozen_layers > 0 && depth > highest;
+    factors.push_back(frozen ? 0.0F : static_cast<float>(std::pow(config.layer_decay, depth)));
+  }
+  return factors;
 }
 
 }  // namespace regatta::trainer::step

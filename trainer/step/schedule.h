@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "trainer/contract/run_config.h"
 
@@ -16,5 +17,12 @@ namespace regatta::trainer::step {
 // optimization.py: without warm-up the same with power 1; with it, the decay starts at step 1.)
 [[nodiscard]] double learning_rate(const contract::OptimizerConfig& config, std::int64_t steps,
                                    std::int64_t step);
+
+// By what a step's learning rate is multiplied for each tensor of the table: 0 for those that are
+// frozen, 1 for the head, pooler included, layer_decay for the last layer, its square for the one
+// below, … (FineTuningConfig).
+[[nodiscard]] std::vector<float> learning_rate_factors(const contract::TensorTable& table,
+                                                       const contract::ModelShape& shape,
+                                                       const contract::FineTuningConfig& config);
 
 }  // namespace regatta::trainer::step

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -14,6 +15,7 @@ namespace {
 using model::kCompute;
 
 constexpr int kSumCount = 6;
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 contract::BatchSizes sizes_of(const std::vector<samples::PackedBatch>& batches) {
   contract::BatchSizes sizes;
@@ -71,7 +73,10 @@ model::BertOptions bert_options(const contract::RunConfig& config, std::int64_t 
   options.dropout = {config.dropout, config.attention_dropout, config.seed};
   options.compute = compute_dtype(config.dtype);
   options.room.token_bucket = config.token_bucket > 0 ? config.token_bucket : token_bucket;
-  options.room.mask_fraction = config.data.mask_fraction;
+  options.room.mask_fraction =
+      config.model.task == contract::Task::Pretraining ? config.data.mask_fraction : 0;
+  options.label_smoothing = static_cast<float>(config.fine_tuning.label_smoothing);
+  options.frozen_layers = config.fine_tuning.frozen_layers;
   if (options.room.token_bucket > 1) options.room.max_length = config.data.max_length;
   options.repeat = config.graphs;
   return options;
@@ -101,7 +106,8 @@ TrainLoop::TrainLoop(device::Device& device, ranks::Communicator& communicator,
           device, communicator, model_.table(),
           config.sharding.optimizer ? sharded_state(model_.table(), plan.buckets, communicator)
                                     : whole_state(model_.table()),
-          config.optimizer, config.clip == contract::ClipMode::Global ? config.clip_norm : 0.0),
+          config.optimizer, config.clip == contract::ClipMode::Global ? config.clip_norm : 0.0,
+          learning_rate_factors(model_.table(), config.model, config.fine_tuning)),
       gatherer_(device, communicator, clock, model_, plan.buckets),
       slices_(slices_of(model_.table(), plan.buckets)),
       loss_scaler_(config.dtype),
@@ -163,7 +169,7 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   agreed_ = all.flags;
   pace_ = all.pace;
   pace_.disturbed = pace_.disturbed || measures;
-  if (measures) observe_noise(scales.half.masked, scales.step);
+  if (measures) observe_noise(scales.half, scales.step);
   describe(all, scales.step, &record);
   if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
     diverge(record, taken.step.batches, scales.step);
@@ -266,7 +272,7 @@ LocalStep TrainLoop::local_step(const samples::StepBatches& batches,
   const model::Statistics statistics = model::Bert::statistics_of(results_.floats());
   LocalStep mine;
   mine.mlm_loss = statistics.mlm_loss;
-  mine.nsp_loss = statistics.nsp_loss;
+  mine.sample_loss = statistics.sample_loss;
   mine.flops = contract::training_flops(model_.shape(), sizes);
   mine.seconds = record.seconds;
   mine.samples = sizes.samples;
@@ -280,9 +286,11 @@ LocalStep TrainLoop::local_step(const samples::StepBatches& batches,
 
 void TrainLoop::describe(const StepExchange& all, const model::LossScale& scale,
                          contract::StepRecord* record) {
-  record->mlm_loss = all.mlm_loss / static_cast<double>(scale.masked);
-  record->nsp_loss = all.nsp_loss / static_cast<double>(scale.samples);
-  record->loss = record->mlm_loss + record->nsp_loss;
+  const double sample_loss = all.sample_loss / static_cast<double>(scale.samples);
+  const bool pretraining = config_.model.task == contract::Task::Pretraining;
+  record->mlm_loss = pretraining ? all.mlm_loss / static_cast<double>(scale.masked) : kNone;
+  record->nsp_loss = pretraining ? sample_loss : kNone;
+  record->loss = pretraining ? record->mlm_loss + record->nsp_loss : sample_loss;
   record->loss_scale = scale.factor;
   const float squared_norm = results_.floats()[kSumCount];
   record->gradient_norm = std::sqrt(static_cast<double>(squared_norm)) / scale.factor;
@@ -310,12 +318,16 @@ void TrainLoop::describe(const StepExchange& all, const model::LossScale& scale,
   describe_noise(record);
 }
 
-void TrainLoop::observe_noise(std::int64_t half_masked, const model::LossScale& scale) {
+// By what the loss is a mean of.
+void TrainLoop::observe_noise(const model::LossScale& half, const model::LossScale& scale) {
+  const bool pretraining = config_.model.task == contract::Task::Pretraining;
+  const std::int64_t half_count = pretraining ? half.masked : half.samples;
+  const std::int64_t count = pretraining ? scale.masked : scale.samples;
   const NoiseNorms norms = noise_probe_->norms();
   const auto observe = [&](double difference, double whole, contract::NoiseScale* into) {
     const double unscaled = 1 / (scale.factor * scale.factor);
-    into->observe({difference * unscaled, whole * unscaled, static_cast<double>(half_masked),
-                   static_cast<double>(scale.masked - half_masked)});
+    into->observe({difference * unscaled, whole * unscaled, static_cast<double>(half_count),
+                   static_cast<double>(count - half_count)});
   };
   observe(norms.difference, norms.whole, &raw_noise_scale_);
   if (!norms.preconditioned) return;
@@ -361,6 +373,18 @@ contract::EvalRecord TrainLoop::evaluate(const std::vector<samples::Sample>& sam
       evaluate_share(device_, model_, samples, communicator_.rank(), communicator_.ranks());
   communicator_.host().all_reduce_sum(sums.data(), static_cast<int>(sums.size()));
   contract::EvalRecord record = evaluation_of(sums, step);
+  record.seconds = clock_.monotonic_seconds() - start;
+  return record;
+}
+
+contract::EvalRecord TrainLoop::evaluate(const tasks::JudgedSet& set, std::int64_t step) {
+  const double start = clock_.monotonic_seconds();
+  if (options_.beat) options_.beat(step, watch::Phase::Evaluating);
+  gatherer_.finish_all();
+  contract::EvalRecord record = judge(
+      communicator_.host(), set,
+      logits_share(device_, model_, set.samples(), communicator_.rank(), communicator_.ranks()),
+      step);
   record.seconds = clock_.monotonic_seconds() - start;
   return record;
 }

@@ -30,6 +30,7 @@
 #include "trainer/step/step_pace.h"
 #include "trainer/step/step_timer.h"
 #include "trainer/step/weight_gatherer.h"
+#include "trainer/tasks/task_samples.h"
 
 namespace regatta::trainer::step {
 
@@ -96,6 +97,9 @@ class TrainLoop {
   // the record.
   contract::EvalRecord evaluate(const std::vector<samples::Sample>& samples, std::int64_t step);
 
+  // The same of a task's set, by its metrics; rank 0's are everybody's.
+  contract::EvalRecord evaluate(const tasks::JudgedSet& set, std::int64_t step);
+
   // From rank 0's state, a whole one; others pass what they like. Without moments they are zero.
   void load(const StateShard& whole);
   void load(const TrainingState& state) { load(state.whole(model_.table())); }
@@ -122,7 +126,7 @@ class TrainLoop {
                                      const contract::StepRecord& record) const;
   void describe(const StepExchange& all, const model::LossScale& scale,
                 contract::StepRecord* record);
-  void observe_noise(std::int64_t half_masked, const model::LossScale& scale);
+  void observe_noise(const model::LossScale& half, const model::LossScale& scale);
   void describe_noise(contract::StepRecord* record) const;
   [[noreturn]] void diverge(const contract::StepRecord& record,
                             const std::vector<samples::PackedBatch>& batches,

@@ -67,7 +67,7 @@ TEST_P(BertGradients, MatchTheReference) {
       static_cast<double>(scale.masked), static_cast<double>(scale.samples));
   const model::Statistics statistics = model::Bert::statistics_of(sums);
   EXPECT_NEAR(statistics.mlm_loss, expected.mlm_loss, 1e-4 * expected.mlm_loss);
-  EXPECT_NEAR(statistics.nsp_loss, expected.nsp_loss, 1e-4 * expected.nsp_loss);
+  EXPECT_NEAR(statistics.sample_loss, expected.nsp_loss, 1e-4 * expected.nsp_loss);
   EXPECT_EQ(statistics.masked, static_cast<double>(scale.masked));
   EXPECT_EQ(statistics.samples, static_cast<double>(scale.samples));
   for (const contract::TensorEntry& tensor : model.table().tensors) {
