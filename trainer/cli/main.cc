@@ -28,8 +28,10 @@
 #include "trainer/contract/run_difference.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
+#include "trainer/interchange/any_model.h"
 #include "trainer/plugins/make_device.h"
 #include "trainer/run/launcher.h"
+#include "trainer/run/run_data.h"
 #include "trainer/run/stop_signals.h"
 #include "trainer/run/training_run.h"
 #include "trainer/samples/sampler.h"
@@ -119,6 +121,13 @@ class Run {
     }
     run::catch_stop_signals();
     options_.place = device_place();
+    options_.first_state = [&files](const contract::RunConfig& config, const run::RunData& data) {
+      interchange::StartingState state = interchange::starting_state(
+          files, base::system_clock(), *config.from, config.model, data.vocabulary(),
+          data.lower_case(), config.seed, config.threads);
+      return run::FirstState{std::move(state.parameters), std::move(state.first_moment),
+                             std::move(state.second_moment), state.step, std::move(state.notes)};
+    };
     options_.variables = ranks::process_variables();
     options_.rank_place = ranks::rank_place(options_.variables);
     const contract::RunDirectory directory = contract::RunDirectory::open(files, directory_);
@@ -129,9 +138,9 @@ class Run {
  private:
   // What the dataset decides is filled in.
   static void complete(contract::RunConfig* config) {
-    if (config->model.vocabulary != 0) return;
-    config->model.vocabulary =
-        static_cast<int>(data::Dataset::open(config->data.path).vocabulary().size());
+    const bool classes = config->model.task == contract::Task::Classification;
+    if (config->model.vocabulary != 0 && (!classes || config->model.labels != 0)) return;
+    run::complete_model(base::posix_file_system(), "the run file", config);
   }
   // Who names another file means the run as that says, if a run may change so, and else another
   // run.
@@ -211,8 +220,9 @@ class Run {
   [[nodiscard]] contract::RunConfig config_from_file() const {
     contract::RunConfig config =
         contract::parse_run_config(base::posix_file_system().read(file_, kMaxTextBytes), file_);
-    config.data.path =
-        std::filesystem::absolute(base::Path(file_)).parent_path() / config.data.path;
+    const base::Path here = std::filesystem::absolute(base::Path(file_)).parent_path();
+    config.data.path = here / config.data.path;
+    if (config.from) config.from->path = here / config.from->path;
     return config;
   }
   // What the dataset and the options decide is filled in; what the machine does is left to it.

@@ -1,5 +1,7 @@
 #include "trainer/contract/model_shape.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -90,9 +92,7 @@ const std::vector<std::string>& task_names() {
 const std::string& name_of(Task task) { return task_names().at(static_cast<std::size_t>(task)); }
 
 std::int64_t outputs_of(const ModelShape& shape) {
-  const bool of_classes = shape.task == Task::Classification;
-  base::check(!of_classes || shape.labels > 0, "the classes are known");
-  if (of_classes) return shape.labels;
+  if (shape.task == Task::Classification) return std::max(2, shape.labels);
   return shape.task == Task::Regression ? 1 : 2;
 }
 
@@ -156,6 +156,7 @@ std::int64_t vocabulary_rows(const ModelShape& shape) {
 
 TensorTable make_tensor_table(const ModelShape& shape) {
   base::check(shape.vocabulary > 0, "the vocabulary is known before the tensor table is made");
+  base::check(shape.task != Task::Classification || shape.labels > 0, "the classes are known");
   const std::int64_t hidden = shape.hidden;
   TableBuilder builder;
   add_head(shape, &builder);

@@ -90,8 +90,8 @@ struct TensorTable {
 // the head; from first_encoder_tensor() on they are the same for every task.
 [[nodiscard]] TensorTable make_tensor_table(const ModelShape& shape);
 
-// Logits of the head: of each sample, and of each token for QuestionAnswering. 2 in Pretraining,
-// whose decoder's are vocabulary_rows().
+// Logits of the head (of Classification 2 as long as its labels are not known): of each sample, and
+// of each token for QuestionAnswering. 2 in Pretraining, whose decoder's are vocabulary_rows().
 [[nodiscard]] std::int64_t outputs_of(const ModelShape& shape);
 
 // Number of the first tensor that belongs to no head: where a part of the pooler, too, is a head's.

@@ -256,7 +256,8 @@ void read_policies(Table& root, RunConfig* config) {
   clip.finish();
   Table evaluate = root.table("evaluate");
   read_range(evaluate, "every", &config->evaluate_every, 1, kMaxSteps);
-  read_range(evaluate, "samples", &config->evaluate_samples, 1, 1 << 30);
+  if (config->model.task != Task::Pretraining) config->evaluate_samples = 0;
+  read_range(evaluate, "samples", &config->evaluate_samples, 0, 1 << 30);
   evaluate.finish();
   Table checkpoint = root.table("checkpoint");
   read_range(checkpoint, "every", &config->checkpoint_every, 1, kMaxSteps);

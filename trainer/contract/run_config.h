@@ -150,7 +150,9 @@ struct RunConfig {
   double clip_norm = 1.0;
   std::int64_t steps = 1000;
   std::int64_t evaluate_every = 100;  // steps; also after the last one
-  int evaluate_samples = 1024;        // at most; fixed for the whole run
+  // At most; fixed for the whole run. 0, a task's default: all there are. Of a task, questions or
+  // examples.
+  int evaluate_samples = 1024;
   std::optional<TargetConfig> target;
   bool stop_at_target = true;
   std::int64_t checkpoint_every = 200;  // steps; also at the end, at the target and when stopped

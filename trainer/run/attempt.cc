@@ -31,23 +31,18 @@ constexpr std::uint64_t kEndBytes = 64U << 10U;  // of a journal, that hold how 
 // Bytes per second that a first checkpoint is reckoned with, until one was timed.
 constexpr double kSlowDisk = 200e6;
 
+int threads_of(const AttemptContext& context) {
+  const int asked = context.options.threads > 0 ? context.options.threads : context.config.threads;
+  return asked > 0 ? asked : std::max(1, base::usable_cores() / context.group.ranks_per_node());
+}
+
 // The run file, with what it leaves to the dataset and to the machine filled in.
-contract::RunConfig complete_config(const AttemptContext& context, const data::Dataset& dataset) {
+contract::RunConfig complete_config(const AttemptContext& context, const RunData& data) {
   contract::RunConfig config = context.config;
-  const int ranks_per_node = context.group.ranks_per_node();
-  const int pieces = static_cast<int>(dataset.vocabulary().size());
-  if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
-    throw base::Error(
-        base::Code::User,
-        (context.directory.path() / "run.json").string() + ": model.vocabulary is " +
-            std::to_string(config.model.vocabulary) + ", but the dataset has " +
-            std::to_string(pieces) +
-            " pieces; leave the key out or prepare the data with the right vocabulary");
-  }
-  config.model.vocabulary = pieces;
-  if (context.options.threads > 0) config.threads = context.options.threads;
-  if (config.threads == 0) config.threads = std::max(1, base::usable_cores() / ranks_per_node);
-  config.ranks_per_node = ranks_per_node;
+  complete_model((context.directory.path() / "run.json").string(), data.vocabulary(), data.labels(),
+                 &config);
+  config.threads = threads_of(context);
+  config.ranks_per_node = context.group.ranks_per_node();
   return config;
 }
 
@@ -87,18 +82,18 @@ std::string slurm_job(const ranks::Variables& variables) {
   return job == nullptr ? "" : base::printable(job);
 }
 
-std::optional<double> target_value(const contract::RunConfig& config, double baseline) {
+std::optional<double> target_value(const contract::RunConfig& config,
+                                   const std::optional<double>& baseline) {
   if (!config.target) return std::nullopt;
   if (config.target->value) return config.target->value;
-  return *config.target->times_baseline * baseline;
+  return *config.target->times_baseline * baseline.value_or(0);
 }
 
 bool meets(const contract::RunConfig& config, const std::optional<double>& target,
            const contract::EvalRecord& record) {
   if (!target) return false;
-  return config.target->metric == contract::TargetMetric::MlmAccuracy
-             ? record.mlm_accuracy >= *target
-             : record.mlm_loss <= *target;
+  const double value = contract::value_of(record, contract::metric_of(config));
+  return contract::is_loss(config.target->metric) ? value <= *target : value >= *target;
 }
 
 // The plan of the run directory, or what the run file says about buckets.
@@ -134,11 +129,8 @@ void check_memory(double bytes) {
 }  // namespace
 
 AttemptRunner::Inputs::Inputs(const AttemptContext& context)
-    : dataset(data::Dataset::open(context.config.data.path)),
-      config(complete_config(context, dataset)),
-      training(dataset, data::Split::Training, config.data, config.seed, config.shuffle_labels),
-      evaluation(samples::evaluation_samples(dataset, config.data, config.evaluate_samples)),
-      baseline(samples::constant_guess_accuracy(evaluation)),
+    : data(open_run_data(context.files, context.config, threads_of(context))),
+      config(complete_config(context, *data)),
       device(plugins::make_device({config.device, config.dtype, config.attention, config.threads,
                                    context.group.local_rank()},
                                   context.options.place)) {
@@ -157,10 +149,10 @@ AttemptRunner::AttemptRunner(const AttemptContext& context)
       plan_(agreed_plan()),
       hosts_(ranks::texts_of_ranks(context.group.host(), node_name(context.options.variables))),
       watchdog_(make_watchdog()),
-      loop_(device_, communicator_, context.clock, config_, plan_,
-            samples::stream_of(inputs_->training), loop_options()),
+      loop_(device_, communicator_, context.clock, config_, plan_, inputs_->data->training(),
+            loop_options()),
       keeper_({context.files, context.clock, context.directory, context.fence, config_, table_,
-               inputs_->dataset.fingerprint(), context.name.execution, device_.description()}),
+               inputs_->data->fingerprint(), context.name.execution, device_.description()}),
       writers_(config_.sharding.optimizer ? std::max(1, communicator_.parts()) : 1),
       node_bytes_(snapshot_bytes_of_node()),
       snapshot_(reserve_snapshot()),
@@ -170,7 +162,7 @@ AttemptRunner::AttemptRunner(const AttemptContext& context)
                 table_, plan_, plan_situation()),
       writer_(keeper_, context.group.host(), context.clock, writers_,
               start_.step > 0 ? start_.step : -1),
-      target_(target_value(config_, inputs_->baseline)) {
+      target_(target_value(config_, inputs_->data->baseline())) {
   take_up(start_.rollbacks);
   plan_.buckets = learning_.buckets();
   if (learning_.may_change()) loop_.cut(plan_.buckets);
@@ -181,7 +173,7 @@ contract::EndRecord AttemptRunner::run() {
     plugins::write_environment(
         context_.files, context_.directory.attempt_path(context_.name) / "environment.json",
         {context_.options.place.program, device_.description(), contract::name_of(config_.dtype),
-         config_.ranks, config_.threads, inputs_->dataset.fingerprint(),
+         config_.ranks, config_.threads, inputs_->data->fingerprint(),
          contract::model_fingerprint(config_.model), slurm_job(context_.options.variables)});
     announce();
   }
@@ -194,7 +186,7 @@ std::unique_ptr<AttemptRunner::Inputs> AttemptRunner::load_inputs(const AttemptC
   ranks::run_on_all_ranks(context.group.host(),
                           [&] { inputs = std::make_unique<Inputs>(context); });
   ranks::same_everywhere(context.group.host(), "the dataset's fingerprint",
-                         inputs->dataset.fingerprint());
+                         inputs->data->fingerprint());
   return inputs;
 }
 
@@ -378,7 +370,7 @@ Resumed AttemptRunner::load_state(const std::optional<std::int64_t>& diverged_at
       start = *resumed;
       state = into.shard();
     } else {
-      first.parameters = model::initial_weights(table_, config_.seed, config_.threads);
+      start.step = begin(&first);
       state = first.whole(table_);
     }
   });
@@ -392,6 +384,26 @@ Resumed AttemptRunner::load_state(const std::optional<std::int64_t>& diverged_at
                                     header[1] * static_cast<std::int64_t>(sizeof(Rollback)), 0);
   }
   return start;
+}
+
+// The step that the run begins at: where its first state has moments, the one behind them.
+std::int64_t AttemptRunner::begin(step::TrainingState* state) {
+  for (const std::string& warning : inputs_->data->warnings()) {
+    context_.journal.write(contract::WarningRecord{warning});
+  }
+  if (!config_.from) {
+    state->parameters = model::initial_weights(table_, config_.seed, config_.threads);
+    return 0;
+  }
+  base::check(context_.options.first_state != nullptr, "who starts a run knows how it begins");
+  FirstState first = context_.options.first_state(config_, *inputs_->data);
+  for (const std::string& note : first.notes) {
+    context_.journal.write(contract::WarningRecord{note});
+  }
+  state->parameters = std::move(first.parameters);
+  state->first_moment = std::move(first.first_moment);
+  state->second_moment = std::move(first.second_moment);
+  return first.step;
 }
 
 void AttemptRunner::report_skipped(const std::vector<contract::CheckpointRecord>& skipped,
@@ -449,15 +461,18 @@ void AttemptRunner::announce() {
   record.checkpoint = start_.name;
   record.metric = contract::metric_of(config_);
   record.target = target_;
-  record.baseline = inputs_->baseline;
+  record.baseline = inputs_->data->baseline();
+  record.task = contract::name_of(config_.model.task);
   if (context_.mllog != nullptr) {
-    context_.mllog->describe(config_, {inputs_->training.size(), std::ssize(inputs_->evaluation)});
+    context_.mllog->describe(
+        config_, {inputs_->data->training_samples(), inputs_->data->evaluation_samples()});
   }
   context_.journal.write(record);
-  base::log(base::LogLevel::Info,
-            start_.name.empty()
-                ? "training " + std::to_string(table_.parameter_count) + " parameters from scratch"
-                : "resumed from " + start_.name);
+  base::log(base::LogLevel::Info, start_.name.empty()
+                                      ? "training " + std::to_string(table_.parameter_count) +
+                                            " parameters from " +
+                                            (config_.from ? config_.from->path : "scratch")
+                                      : "resumed from " + start_.name);
 }
 
 // Once, of a figure in the run file that cannot be the device's.
@@ -520,12 +535,10 @@ bool AttemptRunner::evaluation_due(std::int64_t done) const {
 }
 
 bool AttemptRunner::evaluate(std::int64_t done) {
-  contract::EvalRecord record = loop_.evaluate(inputs_->evaluation, done);
+  contract::EvalRecord record = inputs_->data->evaluate(loop_, done);
   record.target_met = meets(config_, target_, record);
   metric_step_ = done;
-  metric_ = config_.target && config_.target->metric == contract::TargetMetric::MlmLoss
-                ? record.mlm_loss
-                : record.mlm_accuracy;
+  metric_ = contract::value_of(record, contract::metric_of(config_));
   context_.journal.write(record);
   return record.target_met;
 }

@@ -17,8 +17,8 @@
 #include "trainer/run/checkpoint_writer.h"
 #include "trainer/run/deadline.h"
 #include "trainer/run/journal_writer.h"
+#include "trainer/run/run_data.h"
 #include "trainer/run/training_run.h"
-#include "trainer/samples/sampler.h"
 #include "trainer/step/plan_learning.h"
 #include "trainer/step/snapshot.h"
 #include "trainer/step/train_loop.h"
@@ -57,11 +57,8 @@ class AttemptRunner {
   // What a run trains on and with.
   struct Inputs {
     explicit Inputs(const AttemptContext& context);
-    data::Dataset dataset;
-    contract::RunConfig config;  // complete
-    samples::SampleSource training;
-    std::vector<samples::Sample> evaluation;
-    double baseline = 0;
+    std::unique_ptr<RunData> data;  // never null
+    contract::RunConfig config;     // complete
     std::unique_ptr<device::Device> device;
   };
 
@@ -80,6 +77,7 @@ class AttemptRunner {
   // Loads the state to begin with, or the one to go back to from a step that diverged; the same on
   // all ranks, its name and plan rank 0's.
   [[nodiscard]] Resumed load_state(const std::optional<std::int64_t>& diverged_at);
+  [[nodiscard]] std::int64_t begin(step::TrainingState* state);
   // Journals and logs the checkpoints that were skipped in the search for a good one.
   void report_skipped(const std::vector<contract::CheckpointRecord>& skipped, bool found_another);
   void take_up(const std::vector<Rollback>& rollbacks);

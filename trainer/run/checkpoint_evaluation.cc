@@ -17,9 +17,9 @@
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
 #include "trainer/run/checkpoint_choice.h"
-#include "trainer/samples/sampler.h"
-#include "trainer/step/evaluation.h"
+#include "trainer/run/run_data.h"
 #include "trainer/step/train_loop.h"
+#include "trainer/tasks/task_dataset.h"
 
 namespace regatta::trainer::run {
 namespace {
@@ -31,38 +31,69 @@ using model::kCompute;
 
 constexpr int kMostRanks = 1 << 20;
 
-// The data to evaluate on, and what the model was trained on as far as it is known.
-struct Data {
-  data::Dataset evaluated;
-  std::optional<data::Dataset> own;  // nothing: it is the same, or gone
-
-  [[nodiscard]] bool is_own() const { return !own; }
+// What a dataset is known by, of pre-training or of another task.
+struct Known {
+  Path directory;
+  std::string vocabulary, fingerprint;  // digests
+  int pieces = 0;
+  std::vector<std::string> labels;
 };
 
-Data open_data(const contract::RunConfig& config, const EvaluationOptions& options,
-               CheckpointEvaluation* evaluation) {
+Known known(base::FileSystem& files, contract::Task task, const Path& directory) {
+  if (task == contract::Task::Pretraining) {
+    const data::Dataset dataset = data::Dataset::open(directory);
+    return {directory,
+            dataset.vocabulary().digest(),
+            dataset.fingerprint(),
+            static_cast<int>(dataset.vocabulary().size()),
+            {}};
+  }
+  const tasks::TaskDataset dataset = tasks::TaskDataset::open(directory, files);
+  if (dataset.task() != task) {
+    throw Error(Code::User, shown(directory) + " is a dataset for task " +
+                                contract::name_of(dataset.task()) + ", and the run's task is " +
+                                contract::name_of(task) + "; name one of that");
+  }
+  return {directory, dataset.vocabulary().digest(), dataset.fingerprint(),
+          static_cast<int>(dataset.vocabulary().size()), dataset.labels()};
+}
+
+// The data to evaluate on, and what the model was trained on as far as it is known.
+struct Data {
+  Known evaluated;
+  std::optional<Known> own;  // nothing: it is the same, or gone
+};
+
+Data open_data(base::FileSystem& files, const contract::RunConfig& config,
+               const EvaluationOptions& options, CheckpointEvaluation* evaluation) {
   if (options.dataset.empty()) {
     try {
-      return {data::Dataset::open(config.data.path), std::nullopt};
+      return {known(files, config.model.task, config.data.path), std::nullopt};
     } catch (const Error& error) {
       throw Error(error.code(),
                   std::string(error.what()) + "; name another dataset with --dataset");
     }
   }
-  Data data{data::Dataset::open(options.dataset), std::nullopt};
+  Data data{known(files, config.model.task, options.dataset), std::nullopt};
   try {
-    data.own = data::Dataset::open(config.data.path);
+    data.own = known(files, config.model.task, config.data.path);
   } catch (const Error&) {
     evaluation->notes.push_back("the run's own dataset " + shown(config.data.path) +
                                 " cannot be read, so only the size of the vocabulary is compared");
     return data;
   }
-  if (data.own->vocabulary().digest() != data.evaluated.vocabulary().digest()) {
+  if (data.own->labels != data.evaluated.labels) {
+    throw Error(Code::User, shown(options.dataset) + " has other labels than the run's " +
+                                shown(config.data.path) + ": " +
+                                base::join(data.evaluated.labels, ", ").substr(0, 200) +
+                                " instead of " + base::join(data.own->labels, ", ").substr(0, 200));
+  }
+  if (data.own->vocabulary != data.evaluated.vocabulary) {
     throw Error(Code::User, shown(options.dataset) + " has another vocabulary than the run's " +
                                 shown(config.data.path) +
                                 "; prepare it with --vocab of that one's vocab.txt");
   }
-  if (data.own->fingerprint() == data.evaluated.fingerprint()) data.own.reset();
+  if (data.own->fingerprint == data.evaluated.fingerprint) data.own.reset();
   return data;
 }
 
@@ -73,7 +104,7 @@ void check_fit(const checkpoint::Entry& entry, const contract::RunConfig& config
                                 "vocabulary of " + std::to_string(config.model.vocabulary) +
                                 " pieces; name a dataset of its vocabulary with --dataset");
   }
-  if (options.dataset.empty() && entry.manifest->data_fingerprint != data.evaluated.fingerprint()) {
+  if (options.dataset.empty() && entry.manifest->data_fingerprint != data.evaluated.fingerprint) {
     throw Error(Code::User, entry.name + " was trained on other data than " +
                                 shown(config.data.path) +
                                 " now holds; name the data to evaluate on with --dataset");
@@ -112,15 +143,16 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
   const contract::RunDirectory run = contract::RunDirectory::open(files, place.run);
   contract::RunConfig config =
       contract::parse_run_config(run.run_json(), (place.run / "run.json").string());
-  const Data data = open_data(config, options, &evaluation);
-  const auto pieces = static_cast<int>(data.evaluated.vocabulary().size());
+  const Data data = open_data(files, config, options, &evaluation);
+  const int pieces = data.evaluated.pieces;
   if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
-    throw Error(Code::User, shown(data.evaluated.directory()) + " has a vocabulary of " +
+    throw Error(Code::User, shown(data.evaluated.directory) + " has a vocabulary of " +
                                 std::to_string(pieces) + " pieces, the run's model one of " +
                                 std::to_string(config.model.vocabulary) +
                                 "; name a dataset of its vocabulary with --dataset");
   }
   config.model.vocabulary = pieces;
+  config.model.labels = static_cast<int>(data.evaluated.labels.size());
   const checkpoint::CheckpointStore store(files, run.checkpoints_path());
   const ChosenCheckpoint chosen = choose_checkpoint(
       files, clock, store, place.name, "regatta-train eval",
@@ -133,21 +165,15 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
       {config.device, config.dtype, config.attention, config.threads, 0}, options.place);
   model::Bert model(*device, config.model, step::bert_options(config, *device));
   load_weights(files, chosen.path, *device, model);
-  const std::vector<samples::Sample> samples =
-      samples::evaluation_samples(data.evaluated, config.data, config.evaluate_samples);
+  config.data.path = data.evaluated.directory.string();
   evaluation.run = config.name;
   evaluation.checkpoint = chosen.path.filename().string();
-  evaluation.dataset = data.evaluated.directory();
+  evaluation.dataset = data.evaluated.directory;
   evaluation.device = device->description();
   evaluation.ranks = ranks_of(chosen.manifest);
   const double start = clock.monotonic_seconds();
-  step::EvaluationSums sums{};
-  for (int rank = 0; rank < evaluation.ranks; ++rank) {
-    const step::EvaluationSums share =
-        step::evaluate_share(*device, model, samples, rank, evaluation.ranks);
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += share[i];
-  }
-  evaluation.result = step::evaluation_of(sums, chosen.manifest.step);
+  evaluation.result = open_run_data(files, config, config.threads)
+                          ->evaluate(*device, model, evaluation.ranks, chosen.manifest.step);
   evaluation.result.seconds = clock.monotonic_seconds() - start;
   return evaluation;
 }
@@ -170,9 +196,13 @@ std::string to_text(const CheckpointEvaluation& evaluation) {
   line("dataset", evaluation.dataset.string());
   line("device", evaluation.device);
   line("held-out samples", std::to_string(result.samples));
-  line("MLM loss", figure(result.mlm_loss));
-  line("MLM accuracy", figure(result.mlm_accuracy));
-  line("next-sentence accuracy", figure(result.nsp_accuracy));
+  for (const contract::Metric& metric : result.metrics)
+    line(metric.name.c_str(), figure(metric.value));
+  if (result.metrics.empty()) {
+    line("MLM loss", figure(result.mlm_loss));
+    line("MLM accuracy", figure(result.mlm_accuracy));
+    line("next-sentence accuracy", figure(result.nsp_accuracy));
+  }
   line("time", base::human_seconds(result.seconds));
   return text;
 }
@@ -187,9 +217,12 @@ std::string to_json(const CheckpointEvaluation& evaluation) {
   json["ranks"] = evaluation.ranks;
   json["step"] = result.step;
   json["samples"] = result.samples;
-  json["mlm_accuracy"] = result.mlm_accuracy;
-  json["mlm_loss"] = result.mlm_loss;
-  json["nsp_accuracy"] = result.nsp_accuracy;
+  for (const contract::Metric& metric : result.metrics) json[metric.name] = metric.value;
+  if (result.metrics.empty()) {
+    json["mlm_accuracy"] = result.mlm_accuracy;
+    json["mlm_loss"] = result.mlm_loss;
+    json["nsp_accuracy"] = result.nsp_accuracy;
+  }
   json["eval_seconds"] = result.seconds;
   json["notes"] = evaluation.notes;
   return base::json_text(json) + "\n";

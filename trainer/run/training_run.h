@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -12,8 +14,16 @@
 #include "trainer/plugins/make_device.h"
 #include "trainer/ranks/communicator.h"
 #include "trainer/ranks/rendezvous.h"
+#include "trainer/run/run_data.h"
 
 namespace regatta::trainer::run {
+
+// What a run with `from` begins with; arena order. No moments: they are zero, and the step is 0.
+struct FirstState {
+  std::vector<float> parameters, first_moment, second_moment;
+  std::int64_t step = 0;  // behind the moments
+  std::vector<std::string> notes;
+};
 
 struct TrainingRunOptions {
   int threads = 0;  // these two override the run file's; 0: as it says
@@ -23,6 +33,9 @@ struct TrainingRunOptions {
   plugins::DevicePlace place;
   ranks::Variables variables;                  // of the environment
   std::optional<ranks::RankPlace> rank_place;  // of this process; nothing: alone
+  // Finds it, on rank 0 (trainer/interchange/any_model.h); throws base::Error. Empty: no run file
+  // has `from`.
+  std::function<FirstState(const contract::RunConfig& complete, const RunData& data)> first_state;
   // Empty, but in tests: what gradients are summed with instead. It outlives the run.
   std::function<ranks::Communicator&(ranks::Communicator& real)> around;
 };

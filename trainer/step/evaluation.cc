@@ -142,18 +142,23 @@ tasks::JudgedSet::Logits gather_logits(ranks::HostCollectives& host,
   return all;
 }
 
+contract::EvalRecord judged(const tasks::JudgedSet& set, const tasks::JudgedSet::Logits& logits,
+                            std::int64_t step) {
+  contract::EvalRecord record;
+  record.step = step;
+  record.mlm_accuracy = record.mlm_loss = record.nsp_accuracy = kNone;
+  record.samples = static_cast<std::int64_t>(set.samples().size());
+  record.metrics = set.score(logits);
+  return record;
+}
+
 contract::EvalRecord judge(ranks::HostCollectives& host, const tasks::JudgedSet& set,
                            const tasks::JudgedSet::Logits& share, std::int64_t step) {
   const tasks::JudgedSet::Logits all = gather_logits(host, share, set.samples().size());
   contract::JournalRecord record;
   ranks::run_on_all_ranks(host, [&] {
     if (host.rank() != 0) return;
-    contract::EvalRecord found;
-    found.step = step;
-    found.mlm_accuracy = found.mlm_loss = found.nsp_accuracy = kNone;
-    found.samples = static_cast<std::int64_t>(set.samples().size());
-    found.metrics = set.score(all);
-    record.body = std::move(found);
+    record.body = judged(set, all, step);
   });
   std::string line = host.rank() == 0 ? contract::to_line(record) : "";
   line = ranks::text_of_rank_0(host, line);

@@ -39,6 +39,10 @@ using EvaluationSums = std::array<double, 6>;
 [[nodiscard]] tasks::JudgedSet::Logits gather_logits(ranks::HostCollectives& host,
                                                      const tasks::JudgedSet::Logits& share,
                                                      std::size_t samples);
+// The record of a whole set's logits.
+[[nodiscard]] contract::EvalRecord judged(const tasks::JudgedSet& set,
+                                          const tasks::JudgedSet::Logits& logits,
+                                          std::int64_t step);
 // Collective: rank 0 judges all ranks' shares, and every rank gets its record. Throws AgreedError
 // where the set cannot be judged.
 [[nodiscard]] contract::EvalRecord judge(ranks::HostCollectives& host, const tasks::JudgedSet& set,

@@ -75,8 +75,9 @@ class TrainingSet {
   std::uint64_t seed_;
   std::vector<std::string> warnings_;  // of questions left out
 };
+// Of the first `most` questions or examples; 0: of all.
 [[nodiscard]] std::unique_ptr<JudgedSet> evaluation_of(const TaskDataset& dataset,
-                                                       const TaskText& text);
+                                                       const TaskText& text, int most = 0);
 
 // [CLS] text [SEP] second [SEP], longest first cut to max_length (as transformers' truncation
 // longest_first); second empty: without it. Unpadded.
