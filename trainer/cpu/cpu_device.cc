@@ -522,6 +522,7 @@ void CpuDevice::update(device::Stream stream, const device::OptimizerUpdate& op)
   if (!cpu::update(optimizer_, op) || op.compute_copy.size == 0) return;
   for (std::int64_t i = 0; i < op.tensor_count; ++i) {
     const device::OptimizerTensor& tensor = op.tensors[i];
+    if (tensor.learning_rate == 0) continue;
     convert(stream, op.compute_copy.slice(tensor.offset, tensor.size),
             op.parameters.slice(tensor.offset, tensor.size));
   }

@@ -1,5 +1,7 @@
 #include "trainer/device/shape_checks.h"
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace regatta::trainer::device {
@@ -243,6 +245,8 @@ void check_shapes(const OptimizerUpdate& op) {
     check(tensor.offset >= 0 && tensor.size >= 0 && tensor.offset <= size &&
               tensor.size <= size - tensor.offset,
           "every tensor lies in the optimizer's slice");
+    check(std::isfinite(tensor.learning_rate) && tensor.learning_rate >= 0,
+          "a tensor's learning rate is a finite multiple of the step's");
   }
   if (op.part != UpdatePart::Whole) check_parts(op);
 }

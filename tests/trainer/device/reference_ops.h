@@ -387,7 +387,7 @@ void update(const Adam<Real>& adam, const trainer::device::OptimizerTensor& tens
   }
   for (std::int64_t k = 0; k < tensor.size; ++k) {
     state->w[static_cast<std::size_t>(tensor.offset + k)] -=
-        adam.rate * ratio * u[static_cast<std::size_t>(k)];
+        adam.rate * Real(tensor.learning_rate) * ratio * u[static_cast<std::size_t>(k)];
   }
 }
 

@@ -341,6 +341,20 @@ TEST(ShapeChecksDeathTest, LossesRefuseWhatDoesNotFit) {
       errors(kHalf), [](auto& op) { op.sums = {}; }, "three sums");
 }
 
+TEST(ShapeChecksDeathTest, LearningRatesAreMultiplesOfTheSteps) {
+  for (const float rate : {-1.0F, -1e-6F, std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    device::OptimizerTensor tensor{0, 8};
+    tensor.learning_rate = rate;
+    refuse(
+        update(),
+        [&](auto& op) {
+          op.tensors = &tensor;
+          op.tensor_count = 1;
+        },
+        "learning rate");
+  }
+}
+
 device::OptimizerUpdate in_parts(device::UpdatePart part, const device::OptimizerTensor* tensor) {
   device::OptimizerUpdate op = update();
   op.lamb = true;
