@@ -79,6 +79,15 @@ TEST_P(DeviceOps, SquaredErrorHasItsKnownGradient) {
   expect_same(at().read(op.sums), {10 + 4 + 9, 20, 33}, "sums");
 }
 
+// Not even a loss scale that has overflowed reaches what has no value.
+TEST_P(DeviceOps, SquaredErrorOfNoValueHasNoGradient) {
+  const SquaredError op =
+      on_device(at(), {3, 1}, {std::nanf(""), 0}, std::numeric_limits<float>::infinity());
+  device().squared_error(0, op);
+  EXPECT_EQ(at().read(op.logits)[0], 0.0F);
+  EXPECT_TRUE(std::isinf(at().read(op.logits)[1]));
+}
+
 TEST_P(DeviceOps, SquaredErrorShowsWhatIsNotANumber) {
   const SquaredError op = on_device(at(), {std::nanf(""), 1}, {0, 0}, 1);
   device().squared_error(0, op);

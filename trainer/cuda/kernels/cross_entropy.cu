@@ -305,7 +305,7 @@ __global__ void squared_error_kernel(T* logits, const float* values, std::int64_
   const bool counts = values[s] == values[s];  // not NaN
   const float error = counts ? to_float(logits[s]) - values[s] : 0.0F;
   results[s] = {error * error, 0.0F, counts ? 1.0F : 0.0F};
-  if (scale != nullptr) logits[s] = from_float<T>(error * (2.0F * *scale));
+  if (scale != nullptr) logits[s] = from_float<T>(counts ? error * (2.0F * *scale) : 0.0F);
 }
 
 constexpr int kSumThreads = 1024;
