@@ -1,6 +1,7 @@
 #include "trainer/cpu/cpu_device.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -33,6 +34,23 @@ std::int64_t chunk_rows(std::int64_t rows) {
 }
 std::int64_t chunk_count(std::int64_t rows) {
   return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
+}
+
+// Adds rows in order to a loss's three sums; `correct` may be null. What has no label has lost 0.
+template <typename Labelled>
+void add_losses(const device::View& sums, std::int64_t rows, const float* losses,
+                const float* correct, Labelled is_labelled) {
+  double loss = 0;
+  double right = 0;
+  std::int64_t labelled = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    loss += static_cast<double>(losses[r]);
+    if (correct != nullptr) right += static_cast<double>(correct[r]);
+    if (is_labelled(r)) ++labelled;
+  }
+  sums.floats()[0] += static_cast<float>(loss);
+  sums.floats()[1] += static_cast<float>(right);
+  sums.floats()[2] += static_cast<float>(labelled);
 }
 
 class CpuDevice final : public device::Device {
@@ -114,6 +132,8 @@ class CpuDevice final : public device::Device {
   void attention_forward(device::Stream stream, const device::AttentionForward& op) override;
   void attention_backward(device::Stream stream, const device::AttentionBackward& op) override;
   void cross_entropy(device::Stream stream, const device::CrossEntropy& op) override;
+  void span_cross_entropy(device::Stream stream, const device::SpanCrossEntropy& op) override;
+  void squared_error(device::Stream stream, const device::SquaredError& op) override;
   void sum_of_squares(device::Stream stream, device::View x, device::View result) override;
   void limit_norm(device::Stream stream, device::View x, device::View squared_norm,
                   device::View limit) override;
@@ -441,19 +461,46 @@ void CpuDevice::cross_entropy(device::Stream stream, const device::CrossEntropy&
   float* losses = scratch.floats();
   float* correct = losses + rows;
   pool_.parallel_for(rows, rows_at_a_time(op.classes), [&](std::int64_t begin, std::int64_t end) {
-    kernels_.cross_entropy(op, begin, end, losses, correct);
+    kernels_.loss.cross_entropy(op, begin, end, losses, correct);
   });
-  double loss = 0;
-  double right = 0;
-  std::int64_t labelled = 0;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    loss += static_cast<double>(losses[r]);
-    right += static_cast<double>(correct[r]);
-    if (op.labels.ints()[r] >= 0) ++labelled;
-  }
-  op.sums.floats()[0] += static_cast<float>(loss);
-  op.sums.floats()[1] += static_cast<float>(right);
-  op.sums.floats()[2] += static_cast<float>(labelled);
+  add_losses(op.sums, rows, losses, correct,
+             [&](std::int64_t r) { return op.labels.ints()[r] >= 0; });
+}
+
+void CpuDevice::span_cross_entropy(device::Stream stream, const device::SpanCrossEntropy& op) {
+  check_stream(stream);
+  device::check_shapes(op);
+  cpu::check_computable(op.logits);
+  const std::int64_t longest = cpu::longest_sample(op.cumulative, op.logits.size / 2);
+  cpu::check_answers(op);
+  const std::int64_t samples = op.cumulative.size - 1;
+  const Lease results(scratch_, 2 * samples);
+  float* losses = results.floats();
+  float* correct = losses + samples;
+  pool_.parallel_for(samples, rows_at_a_time(std::max<std::int64_t>(1, 2 * longest)),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       const Lease scratch(scratch_, longest);
+                       kernels_.loss.span_cross_entropy(op, begin, end, losses, correct,
+                                                        scratch.floats());
+                     });
+  const std::int64_t used = 2 * std::int64_t{op.cumulative.ints()[samples]};
+  set_zero(op.logits.slice(used, op.logits.size - used));
+  add_losses(op.sums, samples, losses, correct, [&](std::int64_t s) {
+    return op.answers.ints()[2 * s] >= 0 && op.answers.ints()[2 * s + 1] >= 0;
+  });
+}
+
+void CpuDevice::squared_error(device::Stream stream, const device::SquaredError& op) {
+  check_stream(stream);
+  device::check_shapes(op);
+  cpu::check_computable(op.logits);
+  const std::int64_t samples = op.logits.size;
+  const Lease scratch(scratch_, samples);
+  elementwise(samples, [&](std::int64_t begin, std::int64_t end) {
+    kernels_.loss.squared_error(op, begin, end, scratch.floats());
+  });
+  add_losses(op.sums, samples, scratch.floats(), nullptr,
+             [&](std::int64_t s) { return !std::isnan(op.values.floats()[s]); });
 }
 
 void CpuDevice::sum_of_squares(device::Stream stream, device::View x, device::View result) {
@@ -475,6 +522,7 @@ void CpuDevice::update(device::Stream stream, const device::OptimizerUpdate& op)
   if (!cpu::update(optimizer_, op) || op.compute_copy.size == 0) return;
   for (std::int64_t i = 0; i < op.tensor_count; ++i) {
     const device::OptimizerTensor& tensor = op.tensors[i];
+    if (tensor.learning_rate == 0) continue;
     convert(stream, op.compute_copy.slice(tensor.offset, tensor.size),
             op.parameters.slice(tensor.offset, tensor.size));
   }

@@ -45,6 +45,9 @@ void attention_backward(const device::AttentionBackward& op, int64_t sample, int
 
 void cross_entropy(const device::CrossEntropy& op, int64_t begin, int64_t end, float* losses,
                    float* correct);
+void span_cross_entropy(const device::SpanCrossEntropy& op, int64_t begin, int64_t end,
+                        float* losses, float* correct, float* scratch);
+void squared_error(const device::SquaredError& op, int64_t begin, int64_t end, float* losses);
 
 void adamw(const AdamConstants& constants, const AdamRange& range, float rate);
 SquaredNorms lamb_moments(const AdamConstants& constants, const AdamRange& range);

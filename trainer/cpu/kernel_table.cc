@@ -30,7 +30,7 @@ Kernels kernels() {
   table.attention_scratch = attention_scratch;
   table.attention_forward = attention_forward;
   table.attention_backward = attention_backward;
-  table.cross_entropy = cross_entropy;
+  table.loss = {cross_entropy, span_cross_entropy, squared_error};
   table.adamw = adamw;
   table.lamb_moments = lamb_moments;
   table.lamb_step = lamb_step;

@@ -37,6 +37,18 @@ struct SquaredNorms {
   double parameters = 0, update = 0;
 };
 
+// cross_entropy.cc. Rows or samples [begin, end): losses[r], and correct[r] 0 or 1.
+struct LossKernels {
+  void (*cross_entropy)(const device::CrossEntropy& op, std::int64_t begin, std::int64_t end,
+                        float* losses, float* correct) = nullptr;
+  // `scratch` has one float for each token of the longest sample.
+  void (*span_cross_entropy)(const device::SpanCrossEntropy& op, std::int64_t begin,
+                             std::int64_t end, float* losses, float* correct,
+                             float* scratch) = nullptr;
+  void (*squared_error)(const device::SquaredError& op, std::int64_t begin, std::int64_t end,
+                        float* losses) = nullptr;
+};
+
 struct Kernels {
   const char* isa = nullptr;
 
@@ -91,9 +103,7 @@ struct Kernels {
   void (*attention_backward)(const device::AttentionBackward& op, std::int64_t sample,
                              std::int64_t head, float* scratch) = nullptr;
 
-  // cross_entropy.cc: rows [begin, end); losses[r], and correct[r] 0 or 1.
-  void (*cross_entropy)(const device::CrossEntropy& op, std::int64_t begin, std::int64_t end,
-                        float* losses, float* correct) = nullptr;
+  LossKernels loss;
 
   // optimizer.cc
   void (*adamw)(const AdamConstants& constants, const AdamRange& range, float rate) = nullptr;

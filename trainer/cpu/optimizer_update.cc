@@ -57,6 +57,12 @@ void update_tensor(const OptimizerContext& context, const AdamConstants& constan
                    const device::OptimizerUpdate& op, const device::OptimizerTensor& tensor,
                    float rate) {
   const AdamRange range = range_of(op, tensor);
+  // No step of 0, which may change a zero's sign, or a weight to NaN.
+  const bool moves = tensor.learning_rate != 0;
+  if (!op.lamb && !moves) {
+    static_cast<void>(lamb_moments(context, constants, range));  // AdamW's are the same
+    return;
+  }
   if (!op.lamb) {
     context.pool.parallel_for(tensor.size, kElements, [&](std::int64_t begin, std::int64_t end) {
       context.kernels.adamw(constants, part_of(range, begin, end), rate);
@@ -65,10 +71,11 @@ void update_tensor(const OptimizerContext& context, const AdamConstants& constan
   }
   const auto sums = [&] { return op.tensor_norms.floats() + 2 * tensor.number; };
   switch (op.part) {
-    case device::UpdatePart::Whole:
-      lamb_step(context, constants, range, tensor.trust_ratio,
-                lamb_moments(context, constants, range), rate);
+    case device::UpdatePart::Whole: {
+      const SquaredNorms norms = lamb_moments(context, constants, range);
+      if (moves) lamb_step(context, constants, range, tensor.trust_ratio, norms, rate);
       return;
+    }
     case device::UpdatePart::Moments: {
       const SquaredNorms norms = lamb_moments(context, constants, range);
       sums()[0] += static_cast<float>(norms.parameters);
@@ -76,6 +83,7 @@ void update_tensor(const OptimizerContext& context, const AdamConstants& constan
       return;
     }
     case device::UpdatePart::Weights:
+      if (!moves) return;
       lamb_step(context, constants, range, tensor.trust_ratio,
                 {static_cast<double>(sums()[0]), static_cast<double>(sums()[1])}, rate);
       return;
@@ -124,7 +132,8 @@ bool update(const OptimizerContext& context, const device::OptimizerUpdate& op) 
   for (std::int64_t i = 0; i < op.tensor_count; ++i) {
     const device::OptimizerTensor& tensor = op.tensors[i];
     constants.weight_decay = tensor.weight_decay ? op.weight_decay : 0.0F;
-    update_tensor(context, constants, op, tensor, scalars[device::kLearningRate]);
+    update_tensor(context, constants, op, tensor,
+                  scalars[device::kLearningRate] * tensor.learning_rate);
   }
   return op.part != device::UpdatePart::Moments;
 }

@@ -212,6 +212,14 @@ class CudaDevice final : public device::Device, public cuda::NativeStreams {
     device::check_shapes(op);
     cuda::cross_entropy(at(stream), op);
   }
+  void span_cross_entropy(device::Stream stream, const device::SpanCrossEntropy& op) override {
+    device::check_shapes(op);
+    cuda::span_cross_entropy(at(stream), op);
+  }
+  void squared_error(device::Stream stream, const device::SquaredError& op) override {
+    device::check_shapes(op);
+    cuda::squared_error(at(stream), op);
+  }
 
   void sum_of_squares(device::Stream stream, device::View x, device::View result) override {
     device::check_sum_of_squares(x, result);

@@ -14,7 +14,8 @@ namespace {
 
 bool is_same(const device::OptimizerTensor& a, const device::OptimizerTensor& b) {
   return a.offset == b.offset && a.size == b.size && a.weight_decay == b.weight_decay &&
-         a.trust_ratio == b.trust_ratio && a.number == b.number;
+         a.trust_ratio == b.trust_ratio && a.learning_rate == b.learning_rate &&
+         a.number == b.number;
 }
 
 }  // namespace
@@ -41,6 +42,7 @@ OptimizerChunks chunks_of(const device::OptimizerTensor* tensors, std::int64_t c
       chunk.size = static_cast<std::int32_t>(std::min(kChunkElements, tensor.size - begin));
       chunk.tensor = static_cast<std::int32_t>(i);
       chunk.weight_decay = tensor.weight_decay ? 1 : 0;
+      chunk.learning_rate = tensor.learning_rate;
       result.chunks.push_back(chunk);
     }
     mine.count = static_cast<std::int32_t>(result.chunks.size()) - mine.first;

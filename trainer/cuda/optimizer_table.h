@@ -23,7 +23,7 @@ struct OptimizerChunk {
   std::int32_t size = 0;   // ≤ kChunkElements
   std::int32_t tensor = 0;
   std::int32_t weight_decay = 0;
-  std::int32_t padding = 0;  // to a multiple of 8 bytes
+  float learning_rate = 1;  // × the step's
 };
 struct OptimizerTensorChunks {
   std::int32_t first = 0, count = 0;  // of its chunks

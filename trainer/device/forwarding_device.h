@@ -81,6 +81,10 @@ class ForwardingDevice : public Device {
     inner_.attention_backward(s, op);
   }
   void cross_entropy(Stream s, const CrossEntropy& op) override { inner_.cross_entropy(s, op); }
+  void span_cross_entropy(Stream s, const SpanCrossEntropy& op) override {
+    inner_.span_cross_entropy(s, op);
+  }
+  void squared_error(Stream s, const SquaredError& op) override { inner_.squared_error(s, op); }
   void sum_of_squares(Stream s, View x, View result) override {
     inner_.sum_of_squares(s, x, result);
   }

@@ -1,5 +1,7 @@
 #include "trainer/device/shape_checks.h"
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace regatta::trainer::device {
@@ -101,6 +103,16 @@ void check_epilogue(const Gemm& op) {
         "column sums of c come with a backward activation");
 }
 
+// What every loss has beside its logits.
+void check_loss(const View& scale, bool evaluate, const View& sums) {
+  check(evaluate || is_floats(scale, 1), "a loss's gradient has one scale");
+  check(is_floats(sums, 3), "a loss accumulates three sums");
+}
+
+void check_smoothing(float label_smoothing) {
+  check(label_smoothing >= 0 && label_smoothing < 1, "label smoothing is in [0, 1)");
+}
+
 // An update in parts; its tensors are known to lie in the slice.
 void check_parts(const OptimizerUpdate& op) {
   check(op.lamb, "only LAMB is updated in parts");
@@ -198,8 +210,23 @@ void check_shapes(const CrossEntropy& op) {
   check(op.classes > 0 && op.row_stride() >= op.classes && is_rows(op.logits, op.row_stride()),
         "logits are rows of all classes");
   check(is_ints(op.labels, op.logits.size / op.row_stride()), "every row of logits has a label");
-  check(op.evaluate || is_floats(op.scale, 1), "cross-entropy's gradient has one scale");
-  check(is_floats(op.sums, 3), "cross-entropy accumulates three sums");
+  check_smoothing(op.label_smoothing);
+  check_loss(op.scale, op.evaluate, op.sums);
+}
+
+void check_shapes(const SpanCrossEntropy& op) {
+  check(is_rows(op.logits, 2), "logits of answers are rows of a beginning and an end");
+  check(op.cumulative.dtype == Dtype::Int32 && op.cumulative.size >= 1,
+        "a packed batch has B + 1 int32 offsets");
+  check(is_ints(op.answers, 2 * (op.cumulative.size - 1)), "every sample has two answers");
+  check_smoothing(op.label_smoothing);
+  check_loss(op.scale, op.evaluate, op.sums);
+}
+
+void check_shapes(const SquaredError& op) {
+  check(is_rows(op.logits, 1) && is_floats(op.values, op.logits.size),
+        "every sample has one logit and one float32 value");
+  check_loss(op.scale, op.evaluate, op.sums);
 }
 
 void check_shapes(const OptimizerUpdate& op) {
@@ -218,6 +245,8 @@ void check_shapes(const OptimizerUpdate& op) {
     check(tensor.offset >= 0 && tensor.size >= 0 && tensor.offset <= size &&
               tensor.size <= size - tensor.offset,
           "every tensor lies in the optimizer's slice");
+    check(std::isfinite(tensor.learning_rate) && tensor.learning_rate >= 0,
+          "a tensor's learning rate is a finite multiple of the step's");
   }
   if (op.part != UpdatePart::Whole) check_parts(op);
 }

@@ -15,6 +15,8 @@ void check_shapes(const LayerNormBackward& op);
 void check_shapes(const AttentionForward& op);
 void check_shapes(const AttentionBackward& op);
 void check_shapes(const CrossEntropy& op);
+void check_shapes(const SpanCrossEntropy& op);
+void check_shapes(const SquaredError& op);
 void check_shapes(const OptimizerUpdate& op);
 // Views of an element-wise operation: activations of one type and size.
 void check_elementwise(const View& x, const View& y);

@@ -22,8 +22,8 @@ TEST(OptimizerChunks, CoverEveryTensorInOrder) {
   const std::int64_t whole = kChunkElements;
   const std::vector<device::OptimizerTensor> tensors = {{5, 1, true, false},
                                                         {100, 0, true, true},
-                                                        {200, whole, false, true},
-                                                        {200 + whole, whole + 1, true, true},
+                                                        {200, whole, false, true, 0.5F},
+                                                        {200 + whole, whole + 1, true, true, 0},
                                                         {10 * whole, 3 * whole - 1, false, false}};
   const OptimizerChunks chunks = chunks_of(tensors.data(), static_cast<std::int64_t>(5));
   ASSERT_EQ(chunks.tensors.size(), tensors.size());
@@ -40,6 +40,7 @@ TEST(OptimizerChunks, CoverEveryTensorInOrder) {
       EXPECT_LE(chunk.size, whole);
       EXPECT_EQ(chunk.tensor, static_cast<std::int32_t>(t));
       EXPECT_EQ(chunk.weight_decay != 0, tensors[t].weight_decay);
+      EXPECT_EQ(chunk.learning_rate, tensors[t].learning_rate);
       at += chunk.size;
     }
     EXPECT_EQ(at, tensors[t].offset + tensors[t].size);
@@ -48,11 +49,11 @@ TEST(OptimizerChunks, CoverEveryTensorInOrder) {
 }
 
 TEST(OptimizerChunks, PiecesOfOneTensorAreAChain) {
-  const std::vector<device::OptimizerTensor> tensors = {{0, 64, true, true, 3},
-                                                        {64, 64, true, true, 7},
-                                                        {128, 0, true, true, 3},
-                                                        {128, 64, true, true, 9},
-                                                        {192, 64, true, true, 3}};
+  const std::vector<device::OptimizerTensor> tensors = {{0, 64, true, true, 1, 3},
+                                                        {64, 64, true, true, 1, 7},
+                                                        {128, 0, true, true, 1, 3},
+                                                        {128, 64, true, true, 1, 9},
+                                                        {192, 64, true, true, 1, 3}};
   const OptimizerChunks chunks = chunks_of(tensors.data(), 5);
   const std::vector<int> numbers = {3, 7, 3, 9, 3};
   const std::vector<int> firsts = {1, 1, 0, 1, 0};
@@ -109,6 +110,9 @@ TEST_F(OptimizerKernels, TablesAreMadeOncePerListOfTensors) {
   EXPECT_EQ(tables.find(copy.data(), 2), nullptr);
   copy[1] = tensors[1];
   copy[1].number = 1;
+  EXPECT_EQ(tables.find(copy.data(), 2), nullptr);
+  copy[1] = tensors[1];
+  copy[1].learning_rate = 0.5F;
   EXPECT_EQ(tables.find(copy.data(), 2), nullptr);
   copy[1] = tensors[1];
   copy[0].offset = 1;

@@ -1,6 +1,6 @@
 // What the tables of operations do not ask of the memory-bound kernels: rows too long for
-// registers, words that fill many chunks, scratch that is too small for all features, and every
-// form that rows of logits can take. Device memory of the emulated GPU is host memory.
+// registers, words that fill many chunks, scratch that is too small for all features or results,
+// and every form that rows of logits can take. Device memory of the emulated GPU is host memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -320,6 +320,8 @@ TEST_P(RowKernels, LogitsOfEveryFormGiveOneLoss) {
   for (const LogitsCase& c : kLogitsCases) {
     SCOPED_TRACE(std::to_string(c.classes) + " of " + std::to_string(c.stride) + " at " +
                  std::to_string(c.shift));
+    const float smoothing = c.classes % 2 == 0 ? 0 : 0.125F;
+    const double others = static_cast<double>(smoothing) / static_cast<double>(c.classes);
     Bench bench(GetParam());
     constexpr std::int64_t kRows = 4;
     Numbers numbers(3);
@@ -341,8 +343,10 @@ TEST_P(RowKernels, LogitsOfEveryFormGiveOneLoss) {
       for (const float x : row) sum += std::exp(static_cast<double>(x) - 9);
       loss += std::log(sum);
       for (std::size_t j = 0; j < row.size(); ++j) {
-        exact[place + j] =
-            0.25 * (std::exp(static_cast<double>(row[j]) - 9) / sum - (j == label ? 1 : 0));
+        const double above = static_cast<double>(row[j]) - 9;
+        const double target = others + (j == label ? 1 - static_cast<double>(smoothing) : 0);
+        loss -= target * above;
+        exact[place + j] = 0.25 * (std::exp(above) / sum - target);
       }
     }
     trainer::device::CrossEntropy op;
@@ -350,6 +354,7 @@ TEST_P(RowKernels, LogitsOfEveryFormGiveOneLoss) {
     op.labels = bench.ints(labels);
     op.classes = c.classes;
     op.stride = c.stride;
+    op.label_smoothing = smoothing;
     op.scale = bench.floats({0.25F});
     op.sums = bench.floats({1, 2, 3});
     trainer::device::CrossEntropy evaluation = op;
@@ -366,6 +371,53 @@ TEST_P(RowKernels, LogitsOfEveryFormGiveOneLoss) {
     EXPECT_EQ(sums[1], 2 + kRows - 1);
     EXPECT_EQ(sums[2], 3 + kRows - 1);
     EXPECT_EQ(Bench::read(evaluation.sums), sums);
+  }
+}
+
+// Scratch for four results makes many launches of one operation.
+TEST_P(RowKernels, LossesOfSamplesFitIntoAnyScratch) {
+  std::vector<std::int32_t> cumulative = {0}, answers;
+  for (const int length : {1, 255, 256, 257, 0, 512, 3, 40, 0, 7, 31}) {
+    cumulative.push_back(cumulative.back() + length);
+    const bool labelled = length > 0 && length != 40;
+    answers.insert(answers.end(), {labelled ? length / 2 : -1, labelled ? length - 1 : -1});
+  }
+  const std::int64_t tokens = cumulative.back() + 300;
+  Numbers numbers(5);
+  const std::vector<float> logits = numbers.floats(2 * tokens, 4);
+  const std::vector<float> values = numbers.floats(2 * tokens);
+  std::vector<std::vector<float>> gradients, sums;
+  for (const std::int64_t scratch_bytes : {std::int64_t{8} << 20, std::int64_t{48}}) {
+    for (const std::int64_t shift : {0, 2}) {
+      Bench bench(GetParam(), scratch_bytes);
+      trainer::device::SpanCrossEntropy op;
+      op.logits = bench.activations(logits, shift);
+      op.answers = bench.ints(answers);
+      op.cumulative = bench.ints(cumulative);
+      op.label_smoothing = 0.125F;
+      op.scale = bench.floats({0.25F});
+      op.sums = bench.floats({0, 0, 0});
+      trainer::cuda::span_cross_entropy(bench.at(), op);
+      trainer::device::SquaredError error;
+      error.logits = bench.activations(logits, shift + 1);
+      error.values = bench.floats(values);
+      error.scale = op.scale;
+      error.sums = bench.floats({0, 0, 0});
+      trainer::cuda::squared_error(bench.at(), error);
+      gradients.push_back(Bench::read(op.logits));
+      const std::vector<float> errors = Bench::read(error.logits);
+      gradients.back().insert(gradients.back().end(), errors.begin(), errors.end());
+      sums.push_back(Bench::read(op.sums));
+      sums.back().push_back(Bench::read(error.sums)[0]);
+    }
+  }
+  const auto exact = reference::span_cross_entropy<double>(
+      as<double>(Bench(GetParam()).rounded(logits)), answers, cumulative, 0.25, {}, 0.125);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    EXPECT_EQ(gradients[i], gradients[0]) << i;
+    EXPECT_NEAR(static_cast<double>(sums[i][0]), exact.sum, 1e-5 * exact.sum) << i;
+    EXPECT_EQ(sums[i][2], static_cast<float>(exact.labelled)) << i;
+    EXPECT_NEAR(sums[i][3], sums[0][3], 1e-6F * sums[0][3]) << i;
   }
 }
 

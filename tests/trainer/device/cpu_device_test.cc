@@ -160,6 +160,17 @@ TEST(CpuDevice, RefusesImpossibleOptions) {
   }
 }
 
+device::SpanCrossEntropy small_answers(Harness& at, const std::vector<std::int32_t>& answers,
+                                       const std::vector<std::int32_t>& cumulative) {
+  device::SpanCrossEntropy op;
+  op.logits = at.floats(std::vector<float>(10));
+  op.answers = at.ints(answers);
+  op.cumulative = at.ints(cumulative);
+  op.scale = at.output(1);
+  op.sums = at.output(3);
+  return op;
+}
+
 // A misuse and words of the invariant that it breaks.
 struct Misuse {
   const char* name;
@@ -277,6 +288,26 @@ const Misuse kMisuses[] = {
        op.scale = at.output(1);
        op.sums = at.output(3);
        device.cross_entropy(0, op);
+     }},
+    {"answer behind its sample", "begins and ends in its sample",
+     [](device::Device& device, Harness& at) {
+       device.span_cross_entropy(0, small_answers(at, {0, 2, 2, 1}, {0, 2, 5}));
+     }},
+    {"answer below none", "begins and ends in its sample",
+     [](device::Device& device, Harness& at) {
+       device.span_cross_entropy(0, small_answers(at, {0, -2, 2, 1}, {0, 2, 5}));
+     }},
+    {"answer of an empty sample", "begins and ends in its sample",
+     [](device::Device& device, Harness& at) {
+       device.span_cross_entropy(0, small_answers(at, {0, 0, 0, 0}, {0, 5, 5}));
+     }},
+    {"answers of more tokens than there are", "run from 0 to T",
+     [](device::Device& device, Harness& at) {
+       device.span_cross_entropy(0, small_answers(at, {0, 0, 0, 0}, {0, 2, 6}));
+     }},
+    {"answers of samples that overlap", "offsets never fall",
+     [](device::Device& device, Harness& at) {
+       device.span_cross_entropy(0, small_answers(at, {0, 0, -1, -1}, {0, 4, 3}));
      }},
     {"gathered row", "a gathered row exists",
      [](device::Device& device, Harness& at) {

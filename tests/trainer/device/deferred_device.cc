@@ -168,6 +168,8 @@ class DeferredDevice final : public device::Device {
   void attention_forward(device::Stream stream, const device::AttentionForward& op) override;
   void attention_backward(device::Stream stream, const device::AttentionBackward& op) override;
   void cross_entropy(device::Stream stream, const device::CrossEntropy& op) override;
+  void span_cross_entropy(device::Stream stream, const device::SpanCrossEntropy& op) override;
+  void squared_error(device::Stream stream, const device::SquaredError& op) override;
 
   void sum_of_squares(device::Stream stream, device::View x, device::View result) override {
     device::check_sum_of_squares(x, result);
@@ -254,6 +256,19 @@ void DeferredDevice::cross_entropy(device::Stream stream, const device::CrossEnt
   device::check_shapes(op);
   queue_.enqueue(stream, "cross_entropy", {{op.labels, op.scale}, {op.logits, op.sums}, {}},
                  [=, this] { worker_->cross_entropy(0, op); });
+}
+
+void DeferredDevice::span_cross_entropy(device::Stream stream, const device::SpanCrossEntropy& op) {
+  device::check_shapes(op);
+  queue_.enqueue(stream, "span_cross_entropy",
+                 {{op.answers, op.cumulative, op.scale}, {op.logits, op.sums}, {}},
+                 [=, this] { worker_->span_cross_entropy(0, op); });
+}
+
+void DeferredDevice::squared_error(device::Stream stream, const device::SquaredError& op) {
+  device::check_shapes(op);
+  queue_.enqueue(stream, "squared_error", {{op.values, op.scale}, {op.logits, op.sums}, {}},
+                 [=, this] { worker_->squared_error(0, op); });
 }
 
 void DeferredDevice::update(device::Stream stream, const device::OptimizerUpdate& op) {

@@ -15,6 +15,7 @@ struct LossCase {
   float scale;
   bool padding = false;    // every third label is −1
   std::int64_t spare = 0;  // columns behind the classes
+  float smoothing = 0;
 };
 const LossCase kCases[] = {
     {1, 1, 1, 1},
@@ -30,6 +31,12 @@ const LossCase kCases[] = {
     {5, 30, 2, 0.5F, false, 34},
     {6, 4001, 2, 0.1F, true, 31},
     {3, 2, 1, 1, false, 1},
+    {4, 2, 3, 0.25F, false, 0, 0.1F},
+    {7, 3, 5, 1, true, 5, 0.2F},
+    {129, 16, 1, 0.01F, false, 0, 0.5F},
+    {5, 30, 2, 0.5F, false, 34, 0.1F},
+    {33, 4001, 2, 1.0F / 33, true, 0, 0.1F},
+    {6, 4001, 8, 0.1F, false, 31, 0.99F},
 };
 
 // Rows of `classes` elements with `spare` ones behind each.
@@ -47,19 +54,23 @@ std::vector<Real> spread(const std::vector<Real>& rows, const LossCase& c, Real 
 TEST_P(DeviceOps, CrossEntropyMatchesItsFormula) {
   for (const LossCase& c : kCases) {
     SCOPED_TRACE(std::to_string(c.rows) + "x" + std::to_string(c.classes) +
-                 (c.padding ? " padded" : "") + " spare " + std::to_string(c.spare));
+                 (c.padding ? " padded" : "") + " spare " + std::to_string(c.spare) +
+                 " smoothed by " + std::to_string(c.smoothing));
     Numbers numbers(51);
     const std::vector<float> logits = at().rounded(numbers.floats(c.rows * c.classes, c.size));
     std::vector<std::int32_t> labels = numbers.below(c.rows, c.classes);
     for (std::size_t r = 0; c.padding && r < labels.size(); r += 3) labels[r] = -1;
-    const auto exact = reference::cross_entropy<double>(as<double>(logits), labels, c.scale);
-    const auto naive = reference::cross_entropy<float>(logits, labels, c.scale, at().precision());
+    const auto exact = reference::cross_entropy<double>(as<double>(logits), labels, c.scale, {},
+                                                        static_cast<double>(c.smoothing));
+    const auto naive =
+        reference::cross_entropy<float>(logits, labels, c.scale, at().precision(), c.smoothing);
     trainer::device::CrossEntropy op;
     const std::vector<float> spread_logits = spread(logits, c, std::nanf(""));
     op.logits = at().activations(spread_logits);
     op.labels = at().ints(labels);
     op.classes = c.classes;
     if (c.spare != 0) op.stride = c.classes + c.spare;
+    op.label_smoothing = c.smoothing;
     op.scale = at().floats({c.scale});
     op.sums = at().floats({10, 20, 30});
     device().cross_entropy(0, op);
@@ -78,6 +89,24 @@ TEST_P(DeviceOps, CrossEntropyMatchesItsFormula) {
     EXPECT_EQ(twice[1], 20.0F + 2 * static_cast<float>(exact.correct));
     EXPECT_EQ(twice[2], 30.0F + 2 * static_cast<float>(exact.labelled));
   }
+}
+
+// Four equal logits lose log 4 whatever the smoothing; p is ¼, and with e = ½ q is 5/8 for the
+// label and 1/8 for others. Exact in every type.
+TEST_P(DeviceOps, CrossEntropySmoothsItsLabels) {
+  trainer::device::CrossEntropy op;
+  op.logits = at().activations({1, 1, 1, 1, -2, -2, -2, -2});
+  op.labels = at().ints({2, -1});
+  op.classes = 4;
+  op.label_smoothing = 0.5F;
+  op.scale = at().floats({4});
+  op.sums = at().floats({0, 0, 0});
+  device().cross_entropy(0, op);
+  expect_same(at().read(op.logits), {0.5F, 0.5F, -1.5F, 0.5F, 0, 0, 0, 0}, "gradient");
+  const std::vector<float> sums = at().read(op.sums);
+  EXPECT_NEAR(sums[0], std::log(4.0F), 1e-6F);
+  EXPECT_EQ(sums[1], 0.0F);
+  EXPECT_EQ(sums[2], 1.0F);
 }
 
 TEST_P(DeviceOps, CrossEntropyOfNoRowsChangesNothing) {

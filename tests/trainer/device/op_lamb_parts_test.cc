@@ -16,10 +16,10 @@ using trainer::device::View;
 
 constexpr std::int64_t kSize = 50048;
 // Of one element, smaller and larger than one thread's share, with gaps; flags in every
-// combination; the fourth has no weights.
+// combination, and several learning rates; the fourth has no weights.
 const std::vector<OptimizerTensor> kWhole = {
-    {0, 1, true, true, 0},      {64, 7, false, false, 1},   {128, 129, true, false, 2},
-    {320, 512, false, true, 3}, {896, 9000, true, true, 4}, {9920, 40001, true, true, 5},
+    {0, 1, true, true, 1, 0},      {64, 7, false, false, 0.5F, 1}, {128, 129, true, false, 0, 2},
+    {320, 512, false, true, 1, 3}, {896, 9000, true, true, 1, 4},  {9920, 40001, true, true, 2, 5},
 };
 const std::vector<std::vector<std::int64_t>> kCuts = {
     {}, {64}, {192, 320, 384}, {25024}, {64, 128, 192, 576, 1024, 8960, 9920, 9984, 26368, 49920},
@@ -34,8 +34,8 @@ std::vector<OptimizerTensor> pieces_in(std::int64_t begin, std::int64_t end, std
     const std::int64_t last = std::min(end, tensor.offset + tensor.size);
     while (first < last) {
       const std::int64_t next = grain == 0 ? last : std::min(last, (first / grain + 1) * grain);
-      pieces.push_back(
-          {first - begin, next - first, tensor.weight_decay, tensor.trust_ratio, tensor.number});
+      pieces.push_back({first - begin, next - first, tensor.weight_decay, tensor.trust_ratio,
+                        tensor.learning_rate, tensor.number});
       first = next;
     }
   }
@@ -246,7 +246,7 @@ TEST_P(DeviceOps, LambWeightsGoByTheNorms) {
     op.epsilon = op.weight_decay = 0;
     op.tensor_norms = at().floats({-1, -1, -1, -1, cases[c].weights, cases[c].updates});
     op.compute_copy = at().output_of(trainer::device::Dtype::BFloat16, kSize);
-    run(at(), op, UpdatePart::Weights, {{128, 300, true, cases[c].trust_ratio, 2}});
+    run(at(), op, UpdatePart::Weights, {{128, 300, true, cases[c].trust_ratio, 1, 2}});
     const std::vector<float> result = at().read(op.parameters);
     const std::vector<float> copy = at().read(op.compute_copy);
     for (std::size_t i = 0; i < result.size(); ++i) {
@@ -292,7 +292,7 @@ TEST_P(DeviceOps, LambInPartsTakesEmptyLists) {
   op.tensor_norms = at().floats(zero_norms());
   for (const UpdatePart part : {UpdatePart::Moments, UpdatePart::Weights}) {
     run(at(), op, part, {});
-    run(at(), op, part, {{64, 0, true, true, 1}});
+    run(at(), op, part, {{64, 0, true, true, 1, 1}});
   }
   expect_same(at().read(op.parameters), arrays.weights, "weights");
   expect_same(at().read(op.first_moment), arrays.first, "first moment");

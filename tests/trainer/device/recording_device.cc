@@ -101,8 +101,19 @@ class RecordingDevice final : public device::ForwardingDevice {
   }
   void cross_entropy(device::Stream stream, const device::CrossEntropy& op) override {
     note("cross entropy" + size("rows", op.labels.size) + size("classes", op.classes) +
-         size("stride", op.stride) + (op.evaluate ? " evaluates" : ""));
+         size("stride", op.stride) + (op.label_smoothing > 0 ? " smoothed" : "") +
+         (op.evaluate ? " evaluates" : ""));
     inner().cross_entropy(stream, op);
+  }
+  void span_cross_entropy(device::Stream stream, const device::SpanCrossEntropy& op) override {
+    note("span cross entropy" + size("of", op.logits.size) +
+         size("samples", op.cumulative.size - 1) + (op.label_smoothing > 0 ? " smoothed" : "") +
+         (op.evaluate ? " evaluates" : ""));
+    inner().span_cross_entropy(stream, op);
+  }
+  void squared_error(device::Stream stream, const device::SquaredError& op) override {
+    note("squared error" + size("samples", op.logits.size) + (op.evaluate ? " evaluates" : ""));
+    inner().squared_error(stream, op);
   }
 
  private:

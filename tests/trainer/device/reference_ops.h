@@ -275,9 +275,10 @@ struct Loss {
   Vector<Real> gradient;
 };
 
+// Of the label: 1 − smoothing + smoothing/classes; of the others: smoothing/classes.
 template <typename Real>
 Loss<Real> cross_entropy(const Vector<Real>& logits, const std::vector<std::int32_t>& labels,
-                         Real scale, const Precision& precision = {}) {
+                         Real scale, const Precision& precision = {}, Real smoothing = 0) {
   const auto rows = static_cast<std::int64_t>(labels.size());
   const auto n = static_cast<std::int64_t>(logits.size()) / rows;
   Loss<Real> loss;
@@ -291,11 +292,58 @@ Loss<Real> cross_entropy(const Vector<Real>& logits, const std::vector<std::int3
     if (most - begin == label) ++loss.correct;
     Real total = 0;
     for (std::int64_t j = 0; j < n; ++j) total += std::exp(logits[at(r, n, j)] - *most);
-    loss.sum += std::log(total) + *most - logits[at(r, n, label)];
+    Vector<Real> target(static_cast<std::size_t>(n), smoothing / Real(n));
+    target[at(label, 1, 0)] += 1 - smoothing;
+    loss.sum += std::log(total) + *most;
     for (std::int64_t j = 0; j < n; ++j) {
+      const Real q = target[at(j, 1, 0)];
       const Real p = std::exp(logits[at(r, n, j)] - *most) / total;
-      loss.gradient[at(r, n, j)] = precision.stored((p - (j == label ? Real(1) : Real(0))) * scale);
+      loss.sum -= q == 0 ? Real(0) : q * logits[at(r, n, j)];
+      loss.gradient[at(r, n, j)] = precision.stored((p - q) * scale);
     }
+  }
+  return loss;
+}
+
+// logits [T, 2]; tokens from cumulative's last on keep a gradient of zero.
+template <typename Real>
+Loss<Real> span_cross_entropy(const Vector<Real>& logits, const std::vector<std::int32_t>& answers,
+                              const std::vector<std::int32_t>& cumulative, Real scale,
+                              const Precision& precision = {}, Real smoothing = 0) {
+  Loss<Real> loss;
+  loss.gradient = zeros<Real>(static_cast<std::int64_t>(logits.size()));
+  for (std::size_t s = 0; s + 1 < cumulative.size(); ++s) {
+    if (answers[2 * s] < 0 || answers[2 * s + 1] < 0) continue;
+    bool both = true;
+    for (std::int64_t c = 0; c < 2; ++c) {
+      Vector<Real> column;
+      for (std::int64_t t = cumulative[s]; t < cumulative[s + 1]; ++t) {
+        column.push_back(logits[at(t, 2, c)]);
+      }
+      const Loss<Real> one = cross_entropy<Real>(
+          column, {answers[2 * s + static_cast<std::size_t>(c)]}, scale / 2, precision, smoothing);
+      loss.sum += one.sum / 2;
+      both = both && one.correct == 1;
+      for (std::size_t i = 0; i < column.size(); ++i) {
+        loss.gradient[at(cumulative[s] + static_cast<std::int64_t>(i), 2, c)] = one.gradient[i];
+      }
+    }
+    ++loss.labelled;
+    if (both) ++loss.correct;
+  }
+  return loss;
+}
+
+template <typename Real>
+Loss<Real> squared_error(const Vector<Real>& logits, const std::vector<float>& values, Real scale,
+                         const Precision& precision = {}) {
+  Loss<Real> loss;
+  for (std::size_t s = 0; s < logits.size(); ++s) {
+    const bool counts = !std::isnan(values[s]);
+    const Real error = counts ? logits[s] - Real(values[s]) : Real(0);
+    loss.sum += error * error;
+    loss.gradient.push_back(precision.stored(2 * error * scale));
+    if (counts) ++loss.labelled;
   }
   return loss;
 }
@@ -339,7 +387,7 @@ void update(const Adam<Real>& adam, const trainer::device::OptimizerTensor& tens
   }
   for (std::int64_t k = 0; k < tensor.size; ++k) {
     state->w[static_cast<std::size_t>(tensor.offset + k)] -=
-        adam.rate * ratio * u[static_cast<std::size_t>(k)];
+        adam.rate * Real(tensor.learning_rate) * ratio * u[static_cast<std::size_t>(k)];
   }
 }
 

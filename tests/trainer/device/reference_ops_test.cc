@@ -108,6 +108,64 @@ TEST(ReferenceOps, CrossEntropyGradientIsItsDerivative) {
               "dlogits");
 }
 
+TEST(ReferenceOps, SmoothedCrossEntropyGradientIsItsDerivative) {
+  const std::vector<std::int32_t> labels = {0, -1, 2};
+  const Doubles logits = numbers(7, 15);
+  for (const double smoothing : {0.1, 0.75}) {
+    const auto loss = [&](const Doubles& x) {
+      return 0.25 * reference::cross_entropy(x, labels, 1.0, {}, smoothing).sum;
+    };
+    expect_near(slopes(logits, loss),
+                reference::cross_entropy(logits, labels, 0.25, {}, smoothing).gradient, "dlogits");
+  }
+}
+
+// (1 − e)·the loss of the label + e·the mean of the losses of every class: the definition.
+TEST(ReferenceOps, SmoothedCrossEntropyMixesTheLossesOfAllClasses) {
+  const Doubles logits = numbers(17, 6);
+  double mean = 0;
+  for (std::int32_t label = 0; label < 6; ++label) {
+    mean += reference::cross_entropy(logits, {label}, 1.0).sum / 6;
+  }
+  const double alone = reference::cross_entropy(logits, {4}, 1.0).sum;
+  EXPECT_NEAR(reference::cross_entropy(logits, {4}, 1.0, {}, 0.3).sum, 0.7 * alone + 0.3 * mean,
+              1e-14);
+}
+
+TEST(ReferenceOps, SpanCrossEntropyGradientIsItsDerivative) {
+  const std::vector<std::int32_t> cumulative = {0, 1, 6, 9, 9};
+  const std::vector<std::int32_t> answers = {0, 0, 4, 2, -1, 1, -1, -1};
+  const Doubles logits = numbers(18, 2 * 11);
+  for (const double smoothing : {0.0, 0.2}) {
+    const auto loss = [&](const Doubles& x) {
+      return 0.5 * reference::span_cross_entropy(x, answers, cumulative, 1.0, {}, smoothing).sum;
+    };
+    const auto exact =
+        reference::span_cross_entropy(logits, answers, cumulative, 0.5, {}, smoothing);
+    expect_near(slopes(logits, loss), exact.gradient, "dlogits");
+    EXPECT_EQ(exact.labelled, 2);
+  }
+}
+
+// By hand: the beginnings lose log 2, the ends log(1 + 1/3).
+TEST(ReferenceOps, SpanCrossEntropyHasItsValue) {
+  const auto loss =
+      reference::span_cross_entropy<double>({0, 0, 0, std::log(3.0)}, {1, 1}, {0, 2}, 1.0);
+  EXPECT_NEAR(loss.sum, 0.5 * (std::log(2.0) + std::log(4.0 / 3)), 1e-15);
+  EXPECT_EQ(loss.correct, 0) << "the beginnings tie";
+}
+
+TEST(ReferenceOps, SquaredErrorGradientIsItsDerivative) {
+  const std::vector<float> values = {0.5F, std::nanf(""), -1, 0};
+  const Doubles logits = numbers(19, 4);
+  const auto loss = [&](const Doubles& x) {
+    return 0.25 * reference::squared_error(x, values, 1.0).sum;
+  };
+  const auto exact = reference::squared_error(logits, values, 0.25);
+  expect_near(slopes(logits, loss), exact.gradient, "dlogits");
+  EXPECT_EQ(exact.labelled, 3);
+}
+
 // A large vocabulary of equal logits loses log V: the loss with which training starts.
 TEST(ReferenceOps, CrossEntropyOfEqualLogitsIsTheirLogarithm) {
   const auto loss = reference::cross_entropy(Doubles(1000, 0.5), {17}, 1.0);

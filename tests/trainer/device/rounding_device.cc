@@ -163,6 +163,8 @@ class RoundingDevice final : public device::Device {
   void attention_forward(device::Stream stream, const device::AttentionForward& op) override;
   void attention_backward(device::Stream stream, const device::AttentionBackward& op) override;
   void cross_entropy(device::Stream stream, const device::CrossEntropy& op) override;
+  void span_cross_entropy(device::Stream stream, const device::SpanCrossEntropy& op) override;
+  void squared_error(device::Stream stream, const device::SquaredError& op) override;
 
   void sum_of_squares(device::Stream stream, device::View x, device::View result) override {
     worker_->sum_of_squares(stream, x, result);
@@ -261,6 +263,22 @@ void RoundingDevice::cross_entropy(device::Stream stream, const device::CrossEnt
   device::CrossEntropy wide = op;
   wide.logits = images.written(op.logits);
   worker_->cross_entropy(stream, wide);
+}
+
+void RoundingDevice::span_cross_entropy(device::Stream stream, const device::SpanCrossEntropy& op) {
+  device::check_shapes(op);
+  Images images;
+  device::SpanCrossEntropy wide = op;
+  wide.logits = images.written(op.logits);
+  worker_->span_cross_entropy(stream, wide);
+}
+
+void RoundingDevice::squared_error(device::Stream stream, const device::SquaredError& op) {
+  device::check_shapes(op);
+  Images images;
+  device::SquaredError wide = op;
+  wide.logits = images.written(op.logits);
+  worker_->squared_error(stream, wide);
 }
 
 }  // namespace

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace regatta::tests {
 namespace {
 
@@ -70,6 +73,25 @@ device::CrossEntropy loss(device::Dtype type) {
   return op;
 }
 
+device::SpanCrossEntropy answers(device::Dtype type) {
+  device::SpanCrossEntropy op;
+  op.logits = view(10, type);
+  op.answers = view(4, device::Dtype::Int32);
+  op.cumulative = view(3, device::Dtype::Int32);
+  op.scale = view(1, kFull);
+  op.sums = view(3, kFull);
+  return op;
+}
+
+device::SquaredError errors(device::Dtype type) {
+  device::SquaredError op;
+  op.logits = view(4, type);
+  op.values = view(4, kFull);
+  op.scale = view(1, kFull);
+  op.sums = view(3, kFull);
+  return op;
+}
+
 device::OptimizerUpdate update() {
   device::OptimizerUpdate op;
   op.parameters = op.gradients = op.first_moment = op.second_moment = view(8, kFull);
@@ -107,6 +129,8 @@ TEST(ShapeChecks, ActivationsMayHaveAnyOfThreeTypes) {
     device::check_shapes(with_sums(type));
     device::check_shapes(norm(type));
     device::check_shapes(loss(type));
+    device::check_shapes(answers(type));
+    device::check_shapes(errors(type));
     device::check_shapes(attention(type));
     device::check_shapes(embedding(type));
     device::check_elementwise(view(7, type), view(7, type), view(7, type));
@@ -141,6 +165,22 @@ TEST(ShapeChecks, OptionalViewsMayBeAbsent) {
   spread.classes = 2;
   spread.stride = 3;
   device::check_shapes(spread);
+  for (const float smoothing : {0.0F, 0.5F, 0.999F}) {
+    spread.label_smoothing = smoothing;
+    device::check_shapes(spread);
+  }
+  device::SpanCrossEntropy evaluated_answers = answers(kHalf);
+  evaluated_answers.scale = {};
+  evaluated_answers.evaluate = true;
+  device::check_shapes(evaluated_answers);
+  device::SpanCrossEntropy no_samples = answers(kFull);
+  no_samples.answers = view(0, device::Dtype::Int32);
+  no_samples.cumulative = view(1, device::Dtype::Int32);
+  device::check_shapes(no_samples);
+  device::SquaredError evaluated_errors = errors(kHalf);
+  evaluated_errors.scale = {};
+  evaluated_errors.evaluate = true;
+  device::check_shapes(evaluated_errors);
   device::OptimizerUpdate with_copy = update();
   device::check_shapes(with_copy);
   with_copy.compute_copy = view(8, kOther);
@@ -264,6 +304,57 @@ TEST(ShapeChecksDeathTest, FusedOperationsRefuseMixedTypes) {
       update(), [](auto& op) { op.compute_copy = view(7, kHalf); }, "parameters' size");
 }
 
+TEST(ShapeChecksDeathTest, LossesRefuseWhatDoesNotFit) {
+  for (const float smoothing : {-0.1F, 1.0F, 2.0F, std::nanf("")}) {
+    refuse(
+        loss(kFull), [&](auto& op) { op.label_smoothing = smoothing; }, "label smoothing");
+    refuse(
+        answers(kFull), [&](auto& op) { op.label_smoothing = smoothing; }, "label smoothing");
+  }
+  refuse(
+      answers(kHalf), [](auto& op) { op.logits.size = 9; }, "beginning and an end");
+  refuse(
+      answers(device::Dtype::Int32), [](auto&) {}, "beginning and an end");
+  refuse(
+      answers(kHalf), [](auto& op) { op.answers.size = 5; }, "two answers");
+  refuse(
+      answers(kHalf), [](auto& op) { op.answers.dtype = kFull; }, "two answers");
+  refuse(
+      answers(kHalf), [](auto& op) { op.cumulative.size = 4; }, "two answers");
+  refuse(
+      answers(kHalf), [](auto& op) { op.cumulative = device::View{}; }, "int32 offsets");
+  refuse(
+      answers(kHalf), [](auto& op) { op.cumulative.size = 0; }, "int32 offsets");
+  refuse(
+      answers(kHalf), [](auto& op) { op.scale = {}; }, "one scale");
+  refuse(
+      answers(kHalf), [](auto& op) { op.sums.size = 2; }, "three sums");
+  refuse(
+      errors(kHalf), [](auto& op) { op.values.dtype = kHalf; }, "float32 value");
+  refuse(
+      errors(kHalf), [](auto& op) { op.values.size = 3; }, "float32 value");
+  refuse(
+      errors(device::Dtype::Int32), [](auto&) {}, "float32 value");
+  refuse(
+      errors(kHalf), [](auto& op) { op.scale.dtype = kHalf; }, "one scale");
+  refuse(
+      errors(kHalf), [](auto& op) { op.sums = {}; }, "three sums");
+}
+
+TEST(ShapeChecksDeathTest, LearningRatesAreMultiplesOfTheSteps) {
+  for (const float rate : {-1.0F, -1e-6F, std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    device::OptimizerTensor tensor{0, 8};
+    tensor.learning_rate = rate;
+    refuse(
+        update(),
+        [&](auto& op) {
+          op.tensors = &tensor;
+          op.tensor_count = 1;
+        },
+        "learning rate");
+  }
+}
+
 device::OptimizerUpdate in_parts(device::UpdatePart part, const device::OptimizerTensor* tensor) {
   device::OptimizerUpdate op = update();
   op.lamb = true;
@@ -276,7 +367,7 @@ device::OptimizerUpdate in_parts(device::UpdatePart part, const device::Optimize
 
 TEST(ShapeChecks, UpdatesInPartsHaveNormsForEveryTensor) {
   for (const std::int64_t number : {0, 2}) {
-    const device::OptimizerTensor tensor{0, 8, true, true, number};
+    const device::OptimizerTensor tensor{0, 8, true, true, 1, number};
     for (const device::UpdatePart part :
          {device::UpdatePart::Moments, device::UpdatePart::Weights}) {
       device::check_shapes(in_parts(part, &tensor));
@@ -285,8 +376,8 @@ TEST(ShapeChecks, UpdatesInPartsHaveNormsForEveryTensor) {
 }
 
 TEST(ShapeChecksDeathTest, UpdatesInPartsRefuseWhatHasNoNorms) {
-  const device::OptimizerTensor tensor{0, 8, true, true, 2};
-  const device::OptimizerTensor negative{0, 8, true, true, -1};
+  const device::OptimizerTensor tensor{0, 8, true, true, 1, 2};
+  const device::OptimizerTensor negative{0, 8, true, true, 1, -1};
   for (const device::UpdatePart part : {device::UpdatePart::Moments, device::UpdatePart::Weights}) {
     const device::OptimizerUpdate op = in_parts(part, &tensor);
     refuse(

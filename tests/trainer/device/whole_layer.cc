@@ -233,6 +233,34 @@ class WholeLayer {
     at_.device().cross_entropy(0, op);
     keep("dlogits", op.logits);
     keep("loss sums", op.sums);
+    op.logits = random(90 * kVocabulary);
+    op.label_smoothing = 0.1F;
+    at_.device().cross_entropy(0, op);
+    keep("smoothed dlogits", op.logits);
+    keep("smoothed loss sums", op.sums);
+    answers();
+  }
+
+  void answers() {
+    trainer::device::SpanCrossEntropy op;
+    op.logits = random(2 * count());
+    std::vector<std::int32_t> answers(static_cast<std::size_t>(2 * packed_.samples()));
+    answers[4] = -1;
+    op.answers = at_.ints(answers);
+    op.cumulative = tokens_.cumulative;
+    op.scale = at_.floats({0.2F});
+    op.sums = at_.floats({0, 0, 0});
+    at_.device().span_cross_entropy(0, op);
+    keep("danswers", op.logits);
+    keep("answer loss sums", op.sums);
+    trainer::device::SquaredError error;
+    error.logits = random(50000);
+    error.values = random(50000);
+    error.scale = op.scale;
+    error.sums = op.sums;
+    at_.device().squared_error(0, error);
+    keep("squared error gradient", error.logits);
+    keep("squared error sums", error.sums);
   }
 
   void optimizers() {

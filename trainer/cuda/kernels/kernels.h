@@ -51,6 +51,8 @@ void embedding_backward(const KernelLaunch& at, const device::EmbeddingBackward&
 void layer_norm_forward(const KernelLaunch& at, const device::LayerNormForward& op);
 void layer_norm_backward(const KernelLaunch& at, const device::LayerNormBackward& op);
 void cross_entropy(const KernelLaunch& at, const device::CrossEntropy& op);
+void span_cross_entropy(const KernelLaunch& at, const device::SpanCrossEntropy& op);
+void squared_error(const KernelLaunch& at, const device::SquaredError& op);
 
 // attention_reference.cu: any type and head size, one padded product or kernel per step of the
 // formula. Throws Code::User where the scratch memory cannot hold a head of a sample.

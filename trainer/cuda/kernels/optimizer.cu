@@ -12,11 +12,11 @@
 //
 // Mapping: one block of 256 threads per chunk of at most 16,384 elements of one tensor
 // (optimizer_table.h), 4 neighbouring elements (16 bytes) per thread and access; 1,024 threads
-// a multiprocessor (59 registers) with four such loads each keep 64 KB in flight, thrice what hides
-// H200's latency. Where the four arrays start at 16-byte boundaries and a chunk does not, its
-// first and last elements go one by one. Rejected: one block per tensor (BERT's tensors differ by
-// 10⁵ in size), atomics for the norms (not deterministic), a table as a kernel argument (4 KB: many
-// launches for 400 tensors).
+// a multiprocessor (at most 62 registers) with four such loads each keep 64 KB in flight, thrice
+// what hides H200's latency. Where the four arrays start at 16-byte boundaries and a chunk does
+// not, its first and last elements go one by one. Rejected: one block per tensor (BERT's tensors
+// differ by 10⁵ in size), atomics for the norms (not deterministic), a table as a kernel argument
+// (4 KB: many launches for 400 tensors).
 //
 // Sums: 4 squares in float32, everything above in float64: threads in index order, a tree over the
 // block, blocks in order. Blocks depend on sizes alone.
@@ -245,12 +245,36 @@ struct AdamPart {
   }
 };
 
+// Of weights that stay: a step of 0 could change a zero's sign, or make a weight NaN.
+struct AdamMoments {
+  const Arena& arena;
+  const Settings& settings;
+  const Constants& constants;
+
+  template <int N>
+  __device__ inline void part(std::int64_t i) {
+    const Group<N> g = load<N>(arena.g + i);
+    Group<N> m = load<N>(arena.m + i);
+    Group<N> v = load<N>(arena.v + i);
+#pragma unroll
+    for (int j = 0; j < N; ++j) moments(settings, constants, g.v[j], &m.v[j], &v.v[j]);
+    store<N>(arena.m + i, m);
+    store<N>(arena.v + i, v);
+  }
+};
+
 template <typename T>
 __global__ void adamw_kernel(Arena arena, Settings settings, const OptimizerChunk* chunks,
                              bool wide) {
   const OptimizerChunk chunk = chunks[blockIdx.x];
-  const Constants constants = constants_of(settings, chunk.weight_decay != 0);
+  Constants constants = constants_of(settings, chunk.weight_decay != 0);
   if (!constants.apply) return;
+  if (chunk.learning_rate == 0.0F) {  // the same for every thread
+    AdamMoments body{arena, settings, constants};
+    for_each_part(chunk.begin, chunk.size, wide, body);
+    return;
+  }
+  constants.rate *= chunk.learning_rate;
   AdamPart<T> body{arena, settings, constants};
   for_each_part(chunk.begin, chunk.size, wide, body);
 }
@@ -395,8 +419,8 @@ __global__ void lamb_step_kernel(Arena arena, Settings settings, const Optimizer
                                  bool wide, const float* rates) {
   const OptimizerChunk chunk = chunks[blockIdx.x];
   const Constants constants = constants_of(settings, chunk.weight_decay != 0);
-  if (!constants.apply) return;
-  LambStep<T> body{arena, settings, constants, rates[chunk.tensor]};
+  if (!constants.apply || chunk.learning_rate == 0.0F) return;
+  LambStep<T> body{arena, settings, constants, rates[chunk.tensor] * chunk.learning_rate};
   for_each_part(chunk.begin, chunk.size, wide, body);
 }
 
