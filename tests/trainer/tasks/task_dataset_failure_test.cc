@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -67,7 +68,7 @@ TEST(TaskDatasetFailure, EveryFileOperationMayFail) {
 
 // The process ends before each of its operations; the next preparation cleans up, and goes on.
 TEST(TaskDatasetFailure, KilledAnywhereItIsWholeOrAbsent) {
-  const tests::TemporaryDirectory directory;
+  const tests::TemporaryDirectory directory, of_killed;
   TaskPrepareOptions options = tests::task_options(directory.path(), Task::Classification);
   tests::FaultyFileSystem counted;
   (void)tasks::prepare_task(options, counted);
@@ -88,6 +89,8 @@ TEST(TaskDatasetFailure, KilledAnywhereItIsWholeOrAbsent) {
       tests::write_file(options.evaluation, "sentence\tlabel\na\tgood\n");
       const pid_t child = ::fork();
       if (child == 0) {  // no test framework here
+        // What it keeps for a crash goes with the test: it has no time to remove that.
+        ::setenv("TEST_TMPDIR", of_killed.path().c_str(), 1);
         tests::FaultyFileSystem files;
         std::int64_t calls = 0;
         files.set_before_each([&] {
