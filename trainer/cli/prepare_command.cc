@@ -24,13 +24,33 @@ void show_progress(const data::PrepareProgress& progress) {
   if (isatty(2) != 0) std::fputs(data::progress_line(progress).c_str(), stderr);
 }
 
+// What `prepare` returns, unless a signal ends the process meanwhile.
+template <typename Prepare>
+[[nodiscard]] auto unless_ended(const run::EndOnSignal& ending, Prepare prepare) {
+  try {
+    auto made = prepare();
+    ending.pass();
+    return made;
+  } catch (const std::exception&) {
+    ending.pass();  // its folder was removed below it
+    throw;
+  }
+}
+
+void show(const std::string& summary, const std::vector<std::string>& warnings) {
+  std::fputs(summary.c_str(), stdout);
+  for (const std::string& warning : warnings) {
+    std::fprintf(stderr, "regatta-train: warning: %s\n", warning.c_str());
+  }
+}
+
 }  // namespace
 
 CLI::App* PrepareCommand::add(CLI::App& program) {
   CLI::App* app = program.add_subcommand(
       "prepare",
       "text, JSON Lines, CSV and TSV (files or directories, .gz, .zst, - for stdin) to a dataset "
-      "directory; in text a blank line separates documents");
+      "directory; in text a blank line separates documents; --task: a dataset to fine-tune on");
   options_.threads = base::usable_cores();
   app->add_option("inputs", inputs_, "files, directories or -")->required();
   app->add_option("--output,-o", output_, "dataset directory to make")->required();
@@ -39,32 +59,46 @@ CLI::App* PrepareCommand::add(CLI::App& program) {
                   ".json, .csv, .tsv, and text for all others")
       ->check(CLI::IsMember(
           std::set<std::string>(data::kInputFormats.begin(), data::kInputFormats.end())));
-  app->add_option("--field", options_.field,
-                  "field of JSON Lines that has the text (default: text)")
-      ->check(not_empty());
-  app->add_option("--column", options_.column,
-                  "column of CSV and TSV that has the text, by name or number from 1 (default: "
-                  "text)")
-      ->check(not_empty());
-  app->add_flag("--strict", options_.strict,
-                "fail at the first line of JSON that cannot be read, instead of leaving it out");
-  CLI::Option* file = app->add_option("--vocab", vocabulary_, "vocab.txt to use");
-  app->add_option("--train-vocab", options_.train_vocabulary,
-                  "train a vocabulary of this many pieces")
-      ->excludes(file)
-      ->check(CLI::Range(256, 1 << 20));
-  app->add_option("--word-limit", options_.word_limit,
-                  "longer words (characters) become [UNK]: 200 as Google, 100 as Hugging Face")
-      ->check(CLI::IsMember({100, 200}));
-  app->add_option("--held-out", options_.held_out, "share of documents kept for evaluation")
-      ->check(between(kLeastHeldOut, 0.9));
-  app->add_option("--threads", options_.threads, "threads")->check(CLI::Range(1, 1024));
-  app->add_flag("--cased", cased_, "keep case and accents");
+  CLI::Option* file = app->add_option("--vocab,--vocabulary", vocabulary_,
+                                      "vocab.txt to use; with --task also a directory that has it");
+  task_.add(*app, add_text_options(*app, file));
+  app->add_flag("--cased", cased_,
+                "keep case and accents (default with --task: as the --vocabulary directory says)");
   app->add_flag("--force", options_.force, "replace the output directory");
   return app;
 }
 
+// Those that text has and a task has not.
+std::vector<CLI::Option*> PrepareCommand::add_text_options(CLI::App& app, CLI::Option* vocabulary) {
+  std::vector<CLI::Option*> options;
+  options.push_back(app.add_option("--field", options_.field,
+                                   "field of JSON Lines that has the text (default: text)")
+                        ->check(not_empty()));
+  options.push_back(app.add_option("--column", options_.column,
+                                   "column of CSV and TSV that has the text, by name or number "
+                                   "from 1 (default: text)")
+                        ->check(not_empty()));
+  options.push_back(app.add_flag(
+      "--strict", options_.strict,
+      "fail at the first line of JSON that cannot be read, instead of leaving it out"));
+  options.push_back(app.add_option("--train-vocab", options_.train_vocabulary,
+                                   "train a vocabulary of this many pieces")
+                        ->excludes(vocabulary)
+                        ->check(CLI::Range(256, 1 << 20)));
+  options.push_back(
+      app.add_option("--word-limit", options_.word_limit,
+                     "longer words (characters) become [UNK]: 200 as Google, 100 as Hugging Face")
+          ->check(CLI::IsMember({100, 200})));
+  options.push_back(
+      app.add_option("--held-out", options_.held_out, "share of documents kept for evaluation")
+          ->check(between(kLeastHeldOut, 0.9)));
+  options.push_back(
+      app.add_option("--threads", options_.threads, "threads")->check(CLI::Range(1, 1024)));
+  return options;
+}
+
 int PrepareCommand::run() {
+  if (task_.is_asked()) return run_task();
   if (vocabulary_.empty() && options_.train_vocabulary == 0) {
     throw base::Error(base::Code::User, "name a vocabulary with --vocab, or --train-vocab N");
   }
@@ -75,23 +109,20 @@ int PrepareCommand::run() {
   options_.lower_case = !cased_;
   options_.partial = &partial_;
   const run::EndOnSignal ending([this] { end(); });
-  const data::PrepareReport report = prepared(ending);
-  std::fputs(data::summary_text(report, output_).c_str(), stdout);
-  for (const std::string& warning : report.warnings) {
-    std::fprintf(stderr, "regatta-train: warning: %s\n", warning.c_str());
-  }
+  const data::PrepareReport report = unless_ended(
+      ending, [this] { return data::prepare(options_, base::posix_file_system(), show_progress); });
+  show(data::summary_text(report, output_), report.warnings);
   return 0;
 }
 
-data::PrepareReport PrepareCommand::prepared(const run::EndOnSignal& ending) {
-  try {
-    data::PrepareReport report = data::prepare(options_, base::posix_file_system(), show_progress);
-    ending.pass();
-    return report;
-  } catch (const std::exception&) {
-    ending.pass();  // its folder was removed below it
-    throw;
-  }
+int PrepareCommand::run_task() {
+  const run::EndOnSignal ending([this] { end(); });
+  const tasks::TaskPrepareReport report = unless_ended(ending, [this] {
+    return task_.prepared({inputs_, output_, vocabulary_, format_, cased_, options_.force},
+                          partial_);
+  });
+  show(tasks::summary_text(report, output_), report.warnings);
+  return 0;
 }
 
 void PrepareCommand::end() {

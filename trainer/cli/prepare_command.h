@@ -4,12 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "trainer/cli/prepare_task.h"
 #include "trainer/data/prepare.h"
 #include "trainer/run/end_on_signal.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace regatta::trainer::cli {
 
@@ -20,13 +22,15 @@ class PrepareCommand {
   [[nodiscard]] int run();
 
  private:
-  [[nodiscard]] data::PrepareReport prepared(const run::EndOnSignal& ending);
+  [[nodiscard]] std::vector<CLI::Option*> add_text_options(CLI::App& app, CLI::Option* vocabulary);
+  [[nodiscard]] int run_task();
   void end();
 
   data::PrepareOptions options_;
   std::vector<std::string> inputs_;
   std::string output_, vocabulary_, format_;
   bool cased_ = false;
+  PrepareTask task_;
   data::PartialDataset partial_;
 };
 

@@ -13,6 +13,7 @@ namespace regatta::trainer::data {
 
 inline constexpr int kDatasetVersion = 1;
 inline constexpr char kManifestName[] = "dataset.json";
+inline constexpr char kTaskManifestName[] = "task.json";  // of a dataset of a task (../tasks)
 inline constexpr char kVocabularyName[] = "vocab.txt";
 inline constexpr char kLengthsName[] = "lengths.json";
 

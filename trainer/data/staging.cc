@@ -33,13 +33,19 @@ constexpr const char* kOld = ".old-";
 
 }  // namespace
 
-Staging::Staging(base::FileSystem& files, const Path& output, bool force, PartialDataset& partial)
+const char* manifest_name(DatasetKind kind) {
+  return kind == DatasetKind::Text ? kManifestName : kTaskManifestName;
+}
+
+Staging::Staging(base::FileSystem& files, const Path& output, bool force, PartialDataset& partial,
+                 DatasetKind kind)
     : files_(files),
       output_(output),
       parent_(output.has_parent_path() ? output.parent_path() : Path(".")),
       path_(output.string() + kPartial + base::random_hex(4)),
       force_(force),
-      partial_(partial) {
+      partial_(partial),
+      kind_(kind) {
   take_over();
   check_output();
   partial_.begin(path_);
@@ -60,7 +66,7 @@ void Staging::publish() {
   Path old;
   partial_.publish([&] {
     check_output();  // another one may have made it meanwhile
-    const bool replaces = files_.exists(output_ / kManifestName);
+    const bool replaces = is_of_kind(output_, kind_);
     if (replaces) {
       old = output_.string() + kOld + base::random_hex(4);
       files_.rename(output_, old);
@@ -80,12 +86,22 @@ void Staging::publish() {
 
 void Staging::check_output() const {
   if (!files_.exists(output_)) return;
-  const bool is_dataset = files_.exists(output_ / kManifestName);
-  if (is_dataset && force_) return;
-  throw Error(Code::Conflict,
-              base::printable(output_.string()) + " exists already" +
-                  (is_dataset ? "; choose another output, or replace it with --force"
-                              : " and is not a dataset; choose another output"));
+  const bool is_same_kind = is_of_kind(output_, kind_);
+  if (is_same_kind && force_) return;
+  throw Error(
+      Code::Conflict,
+      base::printable(output_.string()) + " exists already" +
+          (is_same_kind          ? "; choose another output, or replace it with --force"
+           : is_dataset(output_) ? " and is a dataset of another kind; choose another output"
+                                 : " and is not a dataset; choose another output"));
+}
+
+bool Staging::is_of_kind(const Path& directory, DatasetKind kind) const {
+  return files_.exists(directory / manifest_name(kind));
+}
+
+bool Staging::is_dataset(const Path& directory) const {
+  return is_of_kind(directory, DatasetKind::Text) || is_of_kind(directory, DatasetKind::Task);
 }
 
 // What killed preparations of the same output have left; a dataset that was set aside only while
@@ -106,7 +122,7 @@ void Staging::take_over() {
   }
   if (!is_alone) return;
   for (const Path& path : old) {
-    if (!files_.exists(output_) && files_.exists(path / kManifestName)) {
+    if (!files_.exists(output_) && is_dataset(path)) {
       files_.rename(path, output_);
       base::log(base::LogLevel::Info, "restored " + base::printable(output_.string()) +
                                           ", which an interrupted prepare was replacing");

@@ -31,13 +31,18 @@ class PartialDataset {
   bool is_made_ = false;
 };
 
+// Of text (dataset.json), or of a task (task.json): what `force` may replace by one of its kind.
+enum class DatasetKind { Text, Task };
+[[nodiscard]] const char* manifest_name(DatasetKind kind);
+
 // The directory that becomes the dataset; removed unless published.
 class Staging {
  public:
   // Makes OUTPUT.partial-XXXXXXXX, and removes or puts back what killed preparations of the same
-  // output have left. Code::Conflict if `output` exists (and is no dataset, with `force`). The
-  // borrowed arguments must outlive it.
-  Staging(base::FileSystem& files, const base::Path& output, bool force, PartialDataset& partial);
+  // output have left. Code::Conflict if `output` exists (and is no dataset of this kind, with
+  // `force`). The borrowed arguments must outlive it.
+  Staging(base::FileSystem& files, const base::Path& output, bool force, PartialDataset& partial,
+          DatasetKind kind = DatasetKind::Text);
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -51,12 +56,15 @@ class Staging {
   void check_output() const;
   void take_over();
   void drop(const base::Path& path);
+  [[nodiscard]] bool is_of_kind(const base::Path& directory, DatasetKind kind) const;
+  [[nodiscard]] bool is_dataset(const base::Path& directory) const;  // of any kind
   [[nodiscard]] bool is_left(const std::string& name, const std::string& kind) const;
 
   base::FileSystem& files_;
   base::Path output_, parent_, path_;
   bool force_;
   PartialDataset& partial_;
+  DatasetKind kind_;
   base::UniqueFd held_;
   bool published_ = false;
 };
