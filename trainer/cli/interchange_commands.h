@@ -20,7 +20,7 @@ class ExportCommand {
 
  private:
   interchange::ExportOptions options_;
-  std::string checkpoint_, output_, model_ = "pretraining", vocabulary_, question_head_;
+  std::string checkpoint_, output_, model_, vocabulary_, question_head_;
 };
 
 class ImportCommand {

@@ -22,19 +22,21 @@ struct AnyModel {
   data::Vocabulary vocabulary;
   bool lower_case = true;
   std::vector<std::string> labels;  // of Classification: id2label, or the task dataset's
-  int max_length = 512;             // tokens that it was made for
+  int max_length = 512;             // tokens that it was made for, at most its positions
   std::vector<float> parameters;    // [arena of make_tensor_table(shape)]
-  std::vector<std::string> notes;   // one line each: heads that it lacks and that are new
+  std::vector<std::string> notes;   // one line each: heads that it lacks and that are new, …
 };
 
 struct AnyModelOptions {
   base::Path path;
   base::Path vocabulary;  // vocab.txt; empty: the model's own
   // The head that is wanted; nothing: the one it has. A model without it is refused (Code::User,
-  // saying what it has and which command fits).
+  // saying what it has and what to do). Pretraining is the head for masked words: the one for next
+  // sentences and the pooler may be new.
   std::optional<contract::Task> task;
 };
-// Verified byte for byte where it is a checkpoint. Code::NotFound or User, one line, saying what
+// Verified byte for byte where it is a checkpoint. Case: where the model does not tell, by whether
+// its vocabulary has upper-case letters. Code::NotFound or User, one line, saying what
 // was looked for and what to do.
 [[nodiscard]] AnyModel open_any_model(base::FileSystem& files, const base::Clock& clock,
                                       const AnyModelOptions& options);
@@ -49,9 +51,10 @@ struct StartingState {
 // Of a run whose model (task, labels and vocabulary included) is `shape` and whose data has this
 // vocabulary: the encoder's tensors, the pooler's where both have one, and the head where it is of
 // the same task and size; what is missing is drawn from `seed` as for a new run
-// (model/initial_weights.h). Positions of a longer model are cut, told in `notes`. Code::User with
-// one line for each difference (sizes, activation, vocabulary, case, a smaller number of
-// positions), all at once; and where moments are asked for and there are none.
+// (model/initial_weights.h). Positions of a longer model are cut, told in `notes`. Code::User, in
+// one line that tells all differences at once (sizes, activation, vocabulary, case, a smaller
+// number of positions, moments of another task); and where moments are asked for and there are
+// none. What open_any_model() throws, too.
 [[nodiscard]] StartingState starting_state(base::FileSystem& files, const base::Clock& clock,
                                            const contract::StartConfig& from,
                                            const contract::ModelShape& shape,

@@ -16,6 +16,11 @@ using Json = nlohmann::ordered_json;
 constexpr int kMaxDepth = 16;
 constexpr char kEncoderPrefix[] = "bert.";
 constexpr char kPoolerPrefix[] = "bert.pooler.";
+constexpr char kQuestionPrefix[] = "qa_outputs.";
+constexpr char kClassifierPrefix[] = "classifier.";
+constexpr char kSequenceClassifier[] = "BertForSequenceClassification";
+constexpr char kRegression[] = "regression";
+constexpr char kSingleLabel[] = "single_label_classification";
 constexpr double kInitializerRange = 0.02;  // as initial_weights draws
 
 // `text` with its end replaced, if it has that end.
@@ -101,6 +106,66 @@ contract::Gelu gelu_of(const ConfigReader& reader) {
                                 "'; this trainer computes gelu (erf) and gelu_new (tanh)");
 }
 
+std::string standard_label(std::size_t number) { return "LABEL_" + std::to_string(number); }
+
+std::string architecture_of(const ConfigReader& reader) {
+  const Json* const list = reader.find("architectures");
+  if (list == nullptr || (list->is_array() && list->empty())) return "";
+  if (!list->is_array() || !list->front().is_string()) {
+    reader.fail("architectures", "is " + ConfigReader::shown(*list) + ", not a list of names");
+  }
+  const auto name = list->front().get<std::string>();
+  if (reader.find("model_type") == nullptr && !name.starts_with("Bert")) {
+    reader.fail("architectures", "names '" + base::printable(name.substr(0, 40)) +
+                                     "'; only those of BERT can be imported");
+  }
+  return name;
+}
+
+std::vector<std::string> labels_of(const ConfigReader& reader) {
+  const auto check_count = [&](const char* key, std::size_t count) {
+    if (count >= 1 && count <= static_cast<std::size_t>(contract::kMostLabels)) return;
+    reader.fail(key, "gives " + std::to_string(count) + " labels; a classifier has 1 to " +
+                         std::to_string(contract::kMostLabels));
+  };
+  std::vector<std::string> labels;
+  const Json* const names = reader.find("id2label");
+  if (names == nullptr) {
+    const auto count = static_cast<std::size_t>(reader.size("num_labels", 2));
+    check_count("num_labels", count);
+    for (std::size_t i = 0; i < count; ++i) labels.push_back(standard_label(i));
+    return labels;
+  }
+  if (!names->is_object()) {
+    reader.fail("id2label", "is " + ConfigReader::shown(*names) + ", not an object of labels");
+  }
+  check_count("id2label", names->size());
+  for (std::size_t i = 0; i < names->size(); ++i) {
+    const auto it = names->find(std::to_string(i));
+    if (it == names->end() || !it->is_string()) {
+      reader.fail("id2label", "has no name for label " + std::to_string(i) + " of " +
+                                  std::to_string(names->size()));
+    }
+    labels.push_back(it->get<std::string>());
+  }
+  return labels;
+}
+
+void describe_labels(const HuggingFaceConfig& config, Json* json) {
+  const bool regression = config.shape.task == contract::Task::Regression;
+  const std::vector<std::string> labels =
+      regression ? std::vector<std::string>{standard_label(0)} : config.labels;
+  Json names = Json::object();
+  Json numbers = Json::object();
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    names[std::to_string(i)] = labels[i];
+    numbers[labels[i]] = i;
+  }
+  (*json)["id2label"] = std::move(names);
+  (*json)["label2id"] = std::move(numbers);
+  (*json)["problem_type"] = regression ? kRegression : kSingleLabel;
+}
+
 std::string dumped(const Json& json) { return base::json_text(json, 2) + "\n"; }
 
 }  // namespace
@@ -111,10 +176,33 @@ const char* name_of(HuggingFaceClass model) {
       return "BertModel";
     case HuggingFaceClass::ForQuestionAnswering:
       return "BertForQuestionAnswering";
+    case HuggingFaceClass::ForSequenceClassification:
+      return kSequenceClassifier;
     case HuggingFaceClass::ForPreTraining:
       break;
   }
   return "BertForPreTraining";
+}
+
+HuggingFaceClass class_of(contract::Task task) {
+  switch (task) {
+    case contract::Task::QuestionAnswering:
+      return HuggingFaceClass::ForQuestionAnswering;
+    case contract::Task::Classification:
+    case contract::Task::Regression:
+      return HuggingFaceClass::ForSequenceClassification;
+    case contract::Task::Pretraining:
+      break;
+  }
+  return HuggingFaceClass::ForPreTraining;
+}
+
+std::optional<contract::Task> task_of_classifier(const HuggingFaceConfig& config) {
+  const bool one = config.labels.size() == 1;
+  if (config.problem_type.empty() || config.problem_type == (one ? kRegression : kSingleLabel)) {
+    return one ? contract::Task::Regression : contract::Task::Classification;
+  }
+  return std::nullopt;
 }
 
 std::string config_json(const HuggingFaceConfig& config, HuggingFaceClass model) {
@@ -141,6 +229,7 @@ std::string config_json(const HuggingFaceConfig& config, HuggingFaceClass model)
   json["pad_token_id"] = config.pad;
   json["tie_word_embeddings"] = true;
   json["torch_dtype"] = "float32";
+  if (model == HuggingFaceClass::ForSequenceClassification) describe_labels(config, &json);
   return dumped(json);
 }
 
@@ -174,6 +263,11 @@ HuggingFaceConfig parse_config(const std::string& text, const std::string& sourc
   config.dropout = reader.number("hidden_dropout_prob", 0.1, 1);
   config.attention_dropout = reader.number("attention_probs_dropout_prob", 0.1, 1);
   config.pad = reader.size("pad_token_id", 0);
+  config.architecture = architecture_of(reader);
+  if (config.architecture.empty() || config.architecture == kSequenceClassifier) {
+    config.labels = labels_of(reader);
+    config.problem_type = reader.text("problem_type", "");
+  }
   try {
     contract::check_shape(shape);
   } catch (const base::Error& error) {
@@ -185,10 +279,14 @@ HuggingFaceConfig parse_config(const std::string& text, const std::string& sourc
 
 std::optional<std::string> exported_name(const std::string& tensor, HuggingFaceClass model) {
   if (model == HuggingFaceClass::ForPreTraining) return tensor;
-  if (!tensor.starts_with(kEncoderPrefix)) return std::nullopt;
-  if (model == HuggingFaceClass::ForQuestionAnswering) {  // made with add_pooling_layer=False
-    return tensor.starts_with(kPoolerPrefix) ? std::nullopt : std::optional(tensor);
+  if (model == HuggingFaceClass::ForQuestionAnswering) {
+    if (tensor.starts_with(kQuestionPrefix)) return tensor;
+    if (tensor.starts_with(kPoolerPrefix)) return std::nullopt;  // add_pooling_layer=False
   }
+  const bool classifier = model == HuggingFaceClass::ForSequenceClassification;
+  if (classifier && tensor.starts_with(kClassifierPrefix)) return tensor;
+  if (!tensor.starts_with(kEncoderPrefix)) return std::nullopt;
+  if (model != HuggingFaceClass::Encoder) return tensor;
   return tensor.substr(sizeof kEncoderPrefix - 1);
 }
 

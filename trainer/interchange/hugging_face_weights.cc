@@ -67,6 +67,12 @@ HuggingFaceWeights::Stored HuggingFaceWeights::find(const contract::TensorEntry&
   return {names.empty() ? "" : names.front(), copies, shape};
 }
 
+bool HuggingFaceWeights::has_name(const std::string& tensor) const {
+  const std::vector<std::string> names = imported_names(tensor);
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return reader_.find(name) != nullptr; });
+}
+
 bool HuggingFaceWeights::has(const contract::TensorEntry& entry) const {
   const Stored stored = find(entry);
   if (stored.name.empty()) return false;

@@ -19,6 +19,8 @@ class HuggingFaceWeights {
   // or the file breaks the format.
   HuggingFaceWeights(base::FileSystem& files, const base::Path& directory, std::int64_t rows);
 
+  // Whether the file has a tensor under one of the names of ours, of whatever shape.
+  [[nodiscard]] bool has_name(const std::string& tensor) const;
   // Whether the file has the tensor, by one of its names; reads the file's header only. Throws
   // Code::User for another shape or type, and for a tensor under two names at once.
   [[nodiscard]] bool has(const contract::TensorEntry& entry) const;

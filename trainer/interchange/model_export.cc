@@ -1,18 +1,20 @@
 #include "trainer/interchange/model_export.h"
 
-#include <optional>
+#include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/joined_reader.h"
+#include "checkpoint/safetensors.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
 #include "trainer/contract/run_config.h"
-#include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset_format.h"
 #include "trainer/interchange/question_head.h"
+#include "trainer/interchange/run_model.h"
 #include "trainer/interchange/staged_directory.h"
 #include "trainer/run/checkpoint_choice.h"
 
@@ -22,56 +24,10 @@ namespace {
 using base::Code;
 using base::Error;
 using base::Path;
-using checkpoint::CheckpointStore;
 using checkpoint::NamedTensor;
 using run::shown;
 
-constexpr std::uint64_t kMaxDatasetManifest = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kSpareBytes = std::uint64_t{8} << 20U;  // the small files
-
-struct Tokenization {
-  data::Vocabulary vocabulary;
-  bool lower_case = true;
-  std::string data_fingerprint;  // empty: not known
-};
-
-// The vocabulary and rules that the model was trained with.
-Tokenization tokenization_of(base::FileSystem& files, const contract::RunConfig& config,
-                             const ExportOptions& options) {
-  if (!options.vocabulary.empty()) {
-    return {data::Vocabulary::load(options.vocabulary, files), !options.cased, ""};
-  }
-  const Path dataset = config.data.path;
-  try {
-    const data::Manifest manifest =
-        data::parse_manifest(files.read(dataset / data::kManifestName, kMaxDatasetManifest));
-    Tokenization tokenization{data::Vocabulary::load(dataset / data::kVocabularyName, files),
-                              manifest.tokenizer.lower_case, manifest.fingerprint};
-    if (tokenization.vocabulary.digest() != manifest.vocabulary_digest) {
-      throw Error(Code::User, "its vocab.txt has changed");
-    }
-    return tokenization;
-  } catch (const Error& error) {
-    throw Error(error.code(), "no vocabulary in the dataset " + shown(dataset) + ": " +
-                                  error.what() + "; name the model's vocab.txt with --vocab");
-  }
-}
-
-// Throws Code::User unless the checkpoint is of this model and data.
-void check_fit(const checkpoint::Entry& entry, const contract::ModelShape& shape,
-               const Tokenization& tokenization) {
-  if (entry.manifest->model_fingerprint != contract::model_fingerprint(shape)) {
-    throw Error(Code::User, entry.name +
-                                " is of another model than the run file with a vocabulary of " +
-                                std::to_string(shape.vocabulary) +
-                                " pieces; name the model's vocab.txt with --vocab");
-  }
-  if (!tokenization.data_fingerprint.empty() &&
-      tokenization.data_fingerprint != entry.manifest->data_fingerprint) {
-    throw Error(Code::User, entry.name + " was trained on other data than the dataset now holds; " +
-                                "name the model's vocab.txt with --vocab");
-  }
-}
 
 // Tensors of the checkpoint under other names, in the table's order.
 class TensorFile {
@@ -160,16 +116,62 @@ void add_question_head(base::FileSystem& files, const ExportOptions& options,
 }
 
 void check_options(const ExportOptions& options) {
-  if (options.with_optimizer && options.model != HuggingFaceClass::ForPreTraining) {
-    throw Error(Code::User, "the optimizer's moments go with all weights; " +
-                                std::string("use --with-optimizer with --for pretraining"));
-  }
   if (options.cased && options.vocabulary.empty()) {
     throw Error(Code::User, "--cased is about --vocab; the dataset knows its own case");
   }
-  if (!options.question_head.empty() && options.model != HuggingFaceClass::ForQuestionAnswering) {
+  const bool asks = !options.model || *options.model == HuggingFaceClass::ForQuestionAnswering;
+  if (!options.question_head.empty() && !asks) {
     throw Error(Code::User, "--qa-head goes with --for question-answering only");
   }
+}
+
+// The class to export as. Throws Code::User for one whose head the run does not train.
+HuggingFaceClass chosen_class(const ExportOptions& options, contract::Task task) {
+  using enum HuggingFaceClass;
+  const HuggingFaceClass own = class_of(task);
+  const HuggingFaceClass chosen = options.model.value_or(own);
+  const bool new_head = task == contract::Task::Pretraining && chosen == ForQuestionAnswering;
+  if (chosen != own && chosen != Encoder && !new_head) {
+    throw Error(Code::User, std::string("a run of task ") + contract::name_of(task) +
+                                " has no head of a " + name_of(chosen) +
+                                "; leave --for out for a " + name_of(own) +
+                                ", or use --for encoder");
+  }
+  if (options.with_optimizer && chosen != own) {
+    throw Error(Code::User, "the optimizer's moments go with all weights; use --with-optimizer " +
+                                std::string("without --for, as a ") + name_of(own));
+  }
+  if (!options.question_head.empty() && !new_head) {
+    throw Error(Code::User, std::string("--qa-head goes with --for question-answering of a ") +
+                                "pre-training run; this one is of task " + contract::name_of(task));
+  }
+  return chosen;
+}
+
+std::uint64_t export_weights(base::FileSystem& files, const ExportOptions& options,
+                             const RunModel& run, const contract::TensorTable& table,
+                             const Path& directory, ExportReport* report) {
+  TensorFile model = model_tensors(files, run.checkpoint.path, table, report->model);
+  const contract::Task task = run.config.model.task;
+  const bool answers = report->model == HuggingFaceClass::ForQuestionAnswering;
+  if (answers && task == contract::Task::Pretraining) {
+    add_question_head(files, options, run.config, &model, report);
+  }
+  if (report->model == HuggingFaceClass::Encoder && task == contract::Task::QuestionAnswering) {
+    report->notes.emplace_back("no pooler: the run has none, and a BertModel draws a new one");
+  }
+  check_room(files, directory, model.tensors());
+  report->tensors = static_cast<std::int64_t>(model.tensors().size());
+  return write_tensors(files, directory / checkpoint::kModelFile, model, {{"format", "pt"}});
+}
+
+std::uint64_t export_moments(base::FileSystem& files, const RunModel& run,
+                             const contract::TensorTable& table, const Path& directory) {
+  const TensorFile moments = optimizer_tensors(files, run.checkpoint.path, table);
+  check_room(files, directory, moments.tensors());
+  return write_tensors(
+      files, directory / checkpoint::kOptimizerFile, moments,
+      {{"format", "pt"}, {kStepMetadata, std::to_string(run.checkpoint.manifest.step)}});
 }
 
 }  // namespace
@@ -178,50 +180,34 @@ ExportReport export_model(base::FileSystem& files, const ExportOptions& options,
                           const base::Clock& clock) {
   check_options(options);
   const StagedDirectory::Existing existing = check_output(files, options);
-  const run::CheckpointPlace place = run::checkpoint_place(files, options.checkpoint);
-  const contract::RunDirectory run = contract::RunDirectory::open(files, place.run);
-  contract::RunConfig config =
-      contract::parse_run_config(run.run_json(), (place.run / "run.json").string());
-  const Tokenization tokenization = tokenization_of(files, config, options);
-  if (config.model.vocabulary != 0 && config.model.vocabulary != tokenization.vocabulary.size()) {
-    throw Error(Code::User, "the run file's model has a vocabulary of " +
-                                std::to_string(config.model.vocabulary) +
-                                " pieces, the one at hand " +
-                                std::to_string(tokenization.vocabulary.size()) +
-                                "; name the model's vocab.txt with --vocab");
-  }
-  config.model.vocabulary = tokenization.vocabulary.size();
-  const CheckpointStore store(files, run.checkpoints_path());
-  const run::ChosenCheckpoint chosen = run::choose_checkpoint(
-      files, clock, store, place.name, "regatta-train export",
-      [&](const checkpoint::Entry& entry) { check_fit(entry, config.model, tokenization); });
+  const RunModel run =
+      open_run_model(files, clock,
+                     {options.checkpoint, options.vocabulary, "regatta-train export",
+                      "name the model's vocab.txt with --vocab"});
+  const contract::ModelShape& shape = run.config.model;
+  ExportReport report;
+  report.model = chosen_class(options, shape.task);
+  report.checkpoint = run.checkpoint.path.filename().string();
+  report.step = run.checkpoint.manifest.step;
+  report.notes = run.notes;
 
   StagedDirectory staged(files, options.output, existing,
                          "choose another output, or replace an earlier export with --force");
-  const contract::TensorTable table = contract::make_tensor_table(config.model);
-  ExportReport report{chosen.path.filename().string(), chosen.manifest.step, 0, 0, {}};
-  {
-    TensorFile model = model_tensors(files, chosen.path, table, options.model);
-    if (options.model == HuggingFaceClass::ForQuestionAnswering) {
-      add_question_head(files, options, config, &model, &report);
-    }
-    check_room(files, staged.path(), model.tensors());
-    report.tensors = static_cast<std::int64_t>(model.tensors().size());
-    report.bytes =
-        write_tensors(files, staged.path() / checkpoint::kModelFile, model, {{"format", "pt"}});
-  }
-  if (options.with_optimizer) {
-    const TensorFile moments = optimizer_tensors(files, chosen.path, table);
-    check_room(files, staged.path(), moments.tensors());
-    report.bytes += write_tensors(files, staged.path() / checkpoint::kOptimizerFile, moments,
-                                  {{"format", "pt"}, {kStepMetadata, std::to_string(report.step)}});
-  }
-  const HuggingFaceConfig described{config.model, config.dropout, config.attention_dropout,
-                                    tokenization.vocabulary.special().pad};
-  staged.write(kConfigFile, config_json(described, options.model));
-  staged.write(data::kVocabularyName, tokenization.vocabulary.text());
-  staged.write(kTokenizerConfigFile,
-               tokenizer_config_json(tokenization.lower_case, config.model.max_positions));
+  const contract::TensorTable table = contract::make_tensor_table(shape);
+  report.bytes = export_weights(files, options, run, table, staged.path(), &report);
+  if (options.with_optimizer) report.bytes += export_moments(files, run, table, staged.path());
+  const bool lower_case =
+      options.vocabulary.empty() ? run.lower_case.value_or(true) : !options.cased;
+  const HuggingFaceConfig described{shape,
+                                    run.config.dropout,
+                                    run.config.attention_dropout,
+                                    run.vocabulary.special().pad,
+                                    "",
+                                    run.labels,
+                                    ""};
+  staged.write(kConfigFile, config_json(described, report.model));
+  staged.write(data::kVocabularyName, run.vocabulary.text());
+  staged.write(kTokenizerConfigFile, tokenizer_config_json(lower_case, shape.max_positions));
   staged.write(kSpecialTokensFile, special_tokens_json());
   staged.publish();
   return report;

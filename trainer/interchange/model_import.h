@@ -11,10 +11,10 @@
 namespace regatta::trainer::interchange {
 
 struct ImportOptions {
-  base::Path from;           // a Hugging Face directory, or the prefix of a TensorFlow checkpoint
-  base::Path run_file;       // what the run is; its model must be the imported one
-  base::Path run_directory;  // to make
-  base::Path vocabulary;     // the model's vocab.txt; empty: the one in `from`
+  base::Path from;              // as StartConfig::path has it
+  base::Path run_file;          // what the run is; its model must be the imported one
+  base::Path run_directory;     // to make
+  base::Path vocabulary;        // the model's vocab.txt; empty: the one in `from`
   bool with_optimizer = false;  // the moments too, and the step that they were made at
 };
 
@@ -25,9 +25,8 @@ struct ImportReport {
 };
 
 // Makes the run directory with one checkpoint, from which `run` resumes: whole or not at all. Heads
-// that the model lacks are initialised as for a new run. Throws Code::User, one line with every
-// difference, when the model is not what the run file and its dataset say: sizes, activation,
-// vocabulary, case.
+// that the model lacks are initialised as for a new run. What is taken and what is refused is as
+// starting_state() says (any_model.h), for the run file and its dataset.
 ImportReport import_model(base::FileSystem& files, const base::Clock& clock,
                           const ImportOptions& options);
 

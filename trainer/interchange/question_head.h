@@ -1,6 +1,6 @@
 // The head that finds answers in a text, as BertForQuestionAnswering has it: one linear layer that
-// gives each token two logits, of being the answer's first and its last. No run here trains one, so
-// it comes from elsewhere or is new.
+// gives each token two logits, of being the answer's first and its last. A pre-training run has
+// none, so for it the head comes from elsewhere or is new.
 #pragma once
 
 #include <cstdint>

@@ -21,21 +21,36 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 TensorflowWeights::TensorflowWeights(base::FileSystem& files, const base::Path& prefix,
                                      checkpoint::Moments moments)
-    : source_(base::printable(prefix.string())),
-      imported_(checkpoint::read_tensorflow(files, prefix, moments)) {
-  for (std::size_t i = 0; i < imported_.tensors.size(); ++i) {
-    by_name_[{imported_.tensors[i].name, imported_.tensors[i].kind}] = i;
+    : files_(files), prefix_(prefix), moments_(moments) {
+  const auto reader = checkpoint::TensorflowReader::open(files, prefix);
+  for (const checkpoint::TensorflowTensor& tensor : reader.tensors()) {
+    const auto mapped = checkpoint::map_tensorflow_name(tensor.name);
+    if (!mapped || mapped->kind != checkpoint::TensorflowKind::Parameter) continue;
+    names_.insert(mapped->name);
+    if (mapped->name == kWordEmbedding && !tensor.shape.empty()) rows_ = tensor.shape.front();
+    reader.check_readable(tensor.name);
   }
 }
 
-const checkpoint::ImportedTensor* TensorflowWeights::find(const std::string& name,
-                                                          checkpoint::TensorflowKind kind) const {
-  const auto it = by_name_.find({name, kind});
-  return it == by_name_.end() ? nullptr : &imported_.tensors[it->second];
+const checkpoint::TensorflowImport& TensorflowWeights::imported() {
+  if (!imported_) {
+    imported_ = checkpoint::read_tensorflow(files_, prefix_, moments_);
+    for (std::size_t i = 0; i < imported_->tensors.size(); ++i) {
+      by_name_[{imported_->tensors[i].name, imported_->tensors[i].kind}] = i;
+    }
+  }
+  return *imported_;
 }
 
-bool TensorflowWeights::has(const contract::TensorEntry& entry) const {
-  return find(entry.name, checkpoint::TensorflowKind::Parameter) != nullptr;
+const checkpoint::ImportedTensor* TensorflowWeights::find(const std::string& name,
+                                                          checkpoint::TensorflowKind kind) {
+  const checkpoint::TensorflowImport& all = imported();
+  const auto it = by_name_.find({name, kind});
+  return it == by_name_.end() ? nullptr : &all.tensors[it->second];
+}
+
+bool TensorflowWeights::has_name(const std::string& tensor) const {
+  return names_.count(tensor) > 0;
 }
 
 bool TensorflowWeights::read(const contract::TensorEntry& entry, checkpoint::TensorflowKind kind,
@@ -46,29 +61,24 @@ bool TensorflowWeights::read(const contract::TensorEntry& entry, checkpoint::Ten
   std::vector<std::int64_t> shape = entry.shape;
   if (is_per_piece(entry.name)) shape.front() = std::max(shape.front(), rows());
   if (tensor->shape != shape) {
-    throw base::Error(base::Code::User, source_ + ": tensor '" + entry.name + "' is " +
-                                            shape_text(tensor->shape) + ", expected " +
-                                            shape_text(shape) + "; change the run file");
+    throw base::Error(base::Code::User, base::printable(prefix_.string()) + ": tensor '" +
+                                            entry.name + "' is " + shape_text(tensor->shape) +
+                                            ", expected " + shape_text(shape) +
+                                            "; change the run file");
   }
   base::check(values.size() <= tensor->values.size(), "a tensor has as many values as its shape");
   std::copy_n(tensor->values.begin(), values.size(), values.begin());
   return true;
 }
 
-std::int64_t TensorflowWeights::rows() const {
-  const auto* const embedding = find(kWordEmbedding, checkpoint::TensorflowKind::Parameter);
-  return embedding == nullptr || embedding->shape.empty() ? 0 : embedding->shape.front();
+std::optional<std::int64_t> TensorflowWeights::step() {
+  const std::optional<std::int64_t> step = imported().step;
+  return step && *step >= 0 ? step : std::nullopt;
 }
 
-std::int64_t TensorflowWeights::step() const {
-  if (imported_.step && *imported_.step >= 0) return *imported_.step;
-  throw base::Error(base::Code::User, source_ + ": does not say at which step it was made " +
-                                          "(global_step); import without --with-optimizer");
-}
-
-std::vector<std::string> TensorflowWeights::unused() const {
-  std::vector<std::string> names = imported_.unknown;
-  for (const checkpoint::ImportedTensor& tensor : imported_.tensors) {
+std::vector<std::string> TensorflowWeights::unused() {
+  std::vector<std::string> names = imported().unknown;
+  for (const checkpoint::ImportedTensor& tensor : imported().tensors) {
     const bool parameter = tensor.kind == checkpoint::TensorflowKind::Parameter;
     if (parameter && used_.count(tensor.name) == 0) names.push_back(tensor.name);
   }

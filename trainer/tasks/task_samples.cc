@@ -1,5 +1,6 @@
 #include "trainer/tasks/task_samples.h"
 
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -8,7 +8,8 @@ nothing with the trainer, not even a library.
 
 SAMPLES.json is a list of {"ids": […], "types": […], "masked_positions": […]}. Prints a JSON object with
 "double" and "single", each a list of {"mlm": [positions][vocabulary], "nsp": [2]} for a BertForPreTraining,
-{"span": [tokens][2]} for a BertForQuestionAnswering: logits computed in float64, and as the simplest float32
+{"span": [tokens][2]} for a BertForQuestionAnswering, {"classes": [labels]} for a
+BertForSequenceClassification: logits computed in float64, and as the simplest float32
 program would, rounding after every single operation. Either way names and shapes of all tensors must be
 exactly those that `transformers` expects; without samples it prints them.
 """
@@ -71,6 +72,9 @@ def expected_tensors(config):
         linear(prefix + "pooler.dense", hidden, hidden)
     if model == "BertForQuestionAnswering":
         linear("qa_outputs", 2, hidden)
+    elif model == "BertForSequenceClassification":
+        # PretrainedConfig.num_labels: as many as id2label names; without it 2.
+        linear("classifier", len(config.get("id2label", "01")), hidden)
     elif model == "BertForPreTraining":
         tensors["cls.predictions.bias"] = [config["vocab_size"]]
         linear("cls.predictions.transform.dense", hidden, hidden)
@@ -227,13 +231,15 @@ class Bert:
         hidden = self.encode(sample["ids"], sample["types"])
         if "qa_outputs.weight" in self.tensors:
             return {"span": self.linear("qa_outputs", hidden)}
+        pooled = self.linear("bert.pooler.dense", hidden[:1])
+        pooled = [[r(math.tanh(x)) for x in row] for row in pooled]
+        if "classifier.weight" in self.tensors:
+            return {"classes": self.linear("classifier", pooled)[0]}
         masked = [hidden[position] for position in sample["masked_positions"]]
         masked = self.linear("cls.predictions.transform.dense", masked)
         masked = [[self.gelu(x) for x in row] for row in masked]
         masked = self.layer_norm("cls.predictions.transform.LayerNorm", masked)
         words = self.rows("bert.embeddings.word_embeddings.weight")
-        pooled = self.linear("bert.pooler.dense", hidden[:1])
-        pooled = [[r(math.tanh(x)) for x in row] for row in pooled]
         return {
             "mlm": self.product(masked, words, self.vector("cls.predictions.bias")),
             "nsp": self.linear("cls.seq_relationship", pooled)[0],

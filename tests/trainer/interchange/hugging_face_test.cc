@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -67,6 +68,47 @@ TEST(HuggingFaceConfig, DefaultsAreThoseOfTransformers) {
   EXPECT_EQ(config.dropout, 0.1);
 }
 
+// Written as `transformers` 4 and 5 write them; the first lack what is standard.
+TEST(HuggingFaceConfig, TellsTheTaskOfAClassifier) {
+  using contract::Task;
+  struct Case {
+    const char* keys;
+    std::vector<std::string> labels;
+    std::optional<Task> task;
+  };
+  const Case kCases[] = {
+      {"{}", {"LABEL_0", "LABEL_1"}, Task::Classification},
+      {R"({"num_labels": 3})", {"LABEL_0", "LABEL_1", "LABEL_2"}, Task::Classification},
+      {R"({"num_labels": 1})", {"LABEL_0"}, Task::Regression},
+      {R"({"id2label": {"1": "good", "0": "bad"}})", {"bad", "good"}, Task::Classification},
+      {R"({"id2label": {"0": "bad", "1": "good"}, "num_labels": 7})",
+       {"bad", "good"},
+       Task::Classification},
+      {R"({"id2label": {"0": "LABEL_0"}, "problem_type": "regression"})",
+       {"LABEL_0"},
+       Task::Regression},
+      {R"({"problem_type": "single_label_classification"})",
+       {"LABEL_0", "LABEL_1"},
+       Task::Classification},
+      {R"({"problem_type": "regression"})", {"LABEL_0", "LABEL_1"}, std::nullopt},
+      {R"({"problem_type": "multi_label_classification"})", {"LABEL_0", "LABEL_1"}, std::nullopt},
+      {R"({"problem_type": "ranking"})", {"LABEL_0", "LABEL_1"}, std::nullopt},
+      {R"({"num_labels": 1, "problem_type": "single_label_classification"})",
+       {"LABEL_0"},
+       std::nullopt},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.keys);
+    json config = json::parse(
+        interchange::config_json(odd_config(), interchange::HuggingFaceClass::ForPreTraining));
+    config["architectures"] = {"BertForSequenceClassification"};
+    config.update(json::parse(c.keys));
+    const auto read = interchange::parse_config(config.dump(), "config.json");
+    EXPECT_EQ(read.labels, c.labels);
+    EXPECT_EQ(interchange::task_of_classifier(read), c.task);
+  }
+}
+
 struct BadConfig {
   const char* name;
   const char* change;  // merged into a good one
@@ -95,6 +137,20 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotCompute) {
       {"epsilon is text", R"({"layer_norm_eps": "tiny"})", "layer_norm_eps"},
       {"epsilon below 0", R"({"layer_norm_eps": -1})", "layer_norm_eps"},
       {"dropout of all", R"({"hidden_dropout_prob": 1})", "hidden_dropout_prob"},
+      {"another architecture", R"({"model_type": null, "architectures": ["RobertaModel"]})",
+       "architectures names 'RobertaModel'"},
+      {"architectures are a number", R"({"architectures": 3})", "architectures is '3'"},
+      {"an architecture is a number", R"({"architectures": [3]})", "not a list of names"},
+      {"labels are a list", R"({"architectures": [], "id2label": ["a", "b"]})", "id2label is"},
+      {"no labels", R"({"architectures": [], "id2label": {}})", "id2label gives 0 labels"},
+      {"a gap in the labels", R"({"architectures": [], "id2label": {"0": "a", "2": "b"}})",
+       "no name for label 1 of 2"},
+      {"a label is a number", R"({"architectures": [], "id2label": {"0": 1}})",
+       "no name for label 0"},
+      {"more labels than a classifier has", R"({"architectures": [], "num_labels": 1025})",
+       "num_labels gives 1025 labels"},
+      {"the kind of problem is a list", R"({"architectures": [], "problem_type": []})",
+       "problem_type"},
       {"terminal escapes", "{\"hidden_act\": \"\\u001b[2J\\n\"}", "\\x1b[2J\\n"},
   };
   for (const BadConfig& c : kCases) {

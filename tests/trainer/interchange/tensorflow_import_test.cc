@@ -7,6 +7,7 @@
 #include "tests/checkpoint/tensorflow_samples.h"
 #include "tests/shared_data.h"
 #include "tests/trainer/interchange/trained_run.h"
+#include "trainer/interchange/any_model.h"
 
 namespace regatta::tests {
 namespace {
@@ -118,6 +119,42 @@ TEST_F(TensorflowImport, ARunGoesOnAsIfItHadNeverLeft) {
   EXPECT_NE(report.notes[0].find("the run file says erf"), std::string::npos) << report.notes[0];
   train_run(run_file(), path() / "imported");
   EXPECT_EQ(newest_state(path() / "imported"), newest_state(run()));
+}
+
+TEST_F(TensorflowImport, OpensAsAnyModelAndStartsARun) {
+  const base::Path prefix = write(tensors());
+  const auto model = interchange::open_any_model(base::posix_file_system(), base::system_clock(),
+                                                 {prefix, {}, contract::Task::Pretraining});
+  ASSERT_EQ(model.notes.size(), 1U);
+  EXPECT_NE(model.notes[0].find("which gelu"), std::string::npos) << model.notes[0];
+  EXPECT_TRUE(model.lower_case) << "its vocabulary has no capitals";
+  const contract::TensorTable table = contract::make_tensor_table(model.shape);
+  const auto state = interchange::starting_state(base::posix_file_system(), base::system_clock(),
+                                                 {prefix.string(), true}, model.shape,
+                                                 model.vocabulary, true, 1, 1);
+  EXPECT_EQ(state.step, 3);
+  EXPECT_EQ(state.parameters, model.parameters);
+  const base::Path from = checkpoints_of(run()).front();
+  for (const StoredTensor& tensor : read_tensors(from / "model.safetensors")) {
+    const float* const ours = model.parameters.data() + table.at(tensor.name).offset;
+    EXPECT_EQ(std::memcmp(ours, tensor.bytes.data(), tensor.bytes.size()), 0) << tensor.name;
+  }
+  for (const StoredTensor& tensor : read_tensors(from / "optimizer.safetensors")) {
+    if (tensor.name.rfind("exp_avg", 0) != 0) continue;
+    const bool first = tensor.name.rfind("exp_avg.", 0) == 0;
+    const std::string name = tensor.name.substr(tensor.name.find('.') + 1);
+    const auto& moments = first ? state.first_moment : state.second_moment;
+    EXPECT_EQ(std::memcmp(moments.data() + table.at(name).offset, tensor.bytes.data(),
+                          tensor.bytes.size()),
+              0)
+        << tensor.name;
+  }
+  base::posix_file_system().remove_file(prefix.parent_path() / "bert_config.json");
+  const base::Error error = error_of([&] {
+    (void)interchange::open_any_model(base::posix_file_system(), base::system_clock(),
+                                      {prefix, {}, {}});
+  });
+  EXPECT_NE(std::string(error.what()).find("bert_config.json"), std::string::npos) << error.what();
 }
 
 TEST_F(TensorflowImport, WithoutMomentsPaddedAndWithMoreThanAModel) {
