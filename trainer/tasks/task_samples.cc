@@ -1,6 +1,5 @@
 #include "trainer/tasks/task_samples.h"
 
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
