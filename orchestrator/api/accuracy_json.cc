@@ -112,15 +112,15 @@ Response time_to_accuracy(store::StoreReads& store, const Call& call, const runs
   const std::vector<runs::Attempt> attempts = store.attempts(run.number);
   const std::vector<store::EvaluationRow> rows = store.evaluations(run.number, 0);
   const auto points = store::evaluation_points(store::RunAxis(attempts), rows, run);
-  const runs::Better better = store::better_of(summary);
+  const runs::Better better = runs::better_of(summary.metric);
   Json reached = Json::array();
   for (const double threshold : thresholds) {
     reached.push_back(reached_json(points, rows, threshold, better));
   }
   Json earlier = Json::array();
   if (summary.target) {
-    for (const auto& each :
-         runs::earlier_predictions(points, *summary.target, better, store::past_runs(store, run))) {
+    for (const auto& each : runs::earlier_predictions(
+             points, *summary.target, better, store::past_runs(store, run), summary.metric)) {
       earlier.push_back(earlier_json(each));
     }
   }

@@ -15,6 +15,11 @@ using Json = nlohmann::ordered_json;
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
+Json numbers(const runs::Metrics& values) {
+  Json json = Json::object();
+  for (const auto& [name, value] : values) json[name] = number(value);
+  return json;
+}
 Json moment(const std::optional<double>& utc) {
   return utc && *utc > 0 ? Json(base::iso8601(*utc)) : Json(nullptr);
 }
@@ -32,6 +37,9 @@ void AnswerWriter::write(const runs::RecordField& field, const std::string& valu
 }
 void AnswerWriter::write(const runs::RecordField& field, const std::vector<std::string>& values) {
   at(field) = values;
+}
+void AnswerWriter::write(const runs::RecordField& field, const runs::Metrics& values) {
+  at(field) = numbers(values);
 }
 void AnswerWriter::write(const runs::RecordField& field, runs::RunState value) {
   at(field) = runs::name_of(value);

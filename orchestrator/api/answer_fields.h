@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "orchestrator/runs/fields.h"
+#include "orchestrator/runs/metrics.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/slurm_text.h"
 
@@ -20,6 +21,7 @@ namespace regatta::orchestrator::api {
 // null where there is none, or no finite one.
 [[nodiscard]] nlohmann::ordered_json number(double value);
 [[nodiscard]] nlohmann::ordered_json number(const std::optional<double>& value);
+[[nodiscard]] nlohmann::ordered_json numbers(const runs::Metrics& values);  // by name
 // Seconds since 1970 as ISO 8601; null where they are not known, or not positive.
 [[nodiscard]] nlohmann::ordered_json moment(const std::optional<double>& utc);
 [[nodiscard]] nlohmann::ordered_json text_or_null(const std::string& text);
@@ -62,6 +64,7 @@ class AnswerWriter {
   void write(const runs::RecordField& field, const std::optional<double>& value);
   void write(const runs::RecordField& field, const std::string& value);
   void write(const runs::RecordField& field, const std::vector<std::string>& values);
+  void write(const runs::RecordField& field, const runs::Metrics& values);
   void write(const runs::RecordField& field, runs::RunState value);
   void write(const runs::RecordField& field, const std::optional<int>& value);
   void write(const runs::RecordField& field, const std::optional<std::int64_t>& value);

@@ -13,6 +13,7 @@
 #include "orchestrator/api/answers.h"
 #include "orchestrator/control/request_error.h"
 #include "orchestrator/control/run_lookup.h"
+#include "orchestrator/runs/metrics.h"
 #include "orchestrator/store/series.h"
 
 namespace regatta::orchestrator::api {
@@ -172,13 +173,36 @@ Json chart(const std::vector<std::string>& series, const Pieces& pieces, std::si
   return chart_json(series, buckets, rows);
 }
 
+// "loss" and "mlm_loss" are of steps.
+const std::vector<std::string>& evaluation_series() {
+  static const std::vector<std::string> series = [] {
+    std::vector<std::string> names{"metric", "evaluation_loss"};
+    for (const std::string& name : runs::metric_names()) {
+      if (runs::better_of(name) == runs::Better::Higher) names.push_back(name);
+    }
+    return names;
+  }();
+  return series;
+}
+
 // Those of evaluations are moved out.
 std::vector<std::string> take_evaluation_series(std::vector<std::string>* series) {
   std::vector<std::string> taken;
-  for (const char* const name : {"mlm_accuracy", "evaluation_loss"}) {
-    if (std::erase(*series, name) > 0) taken.emplace_back(name);
+  for (const std::string& name : evaluation_series()) {
+    if (std::erase(*series, name) > 0) taken.push_back(name);
   }
   return taken;
+}
+
+double figure_of(const store::EvaluationRow& row, const std::string& series) {
+  const auto named = [&](const char* name) {
+    const auto found = row.metrics.find(name);
+    return found == row.metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
+  };
+  if (series == "metric") return row.value;
+  if (series == "mlm_accuracy") return row.mlm_accuracy;
+  if (series != "evaluation_loss") return named(series.c_str());
+  return std::isfinite(row.mlm_loss) ? row.mlm_loss : named("loss");
 }
 
 void note_smallest_after(std::vector<Piece>* steps) {
@@ -233,8 +257,7 @@ Json evaluations_chart(store::StoreReads& store, const runs::Run& run,
       store::StepBlock block{0,        0, 0,           row.cursor,  row.step,
                              row.step, 1, row.seconds, row.seconds, {}};
       for (const std::string& name : series) {
-        block.figures.push_back(
-            store::SeriesFigures::of(name == "mlm_accuracy" ? row.mlm_accuracy : row.mlm_loss));
+        block.figures.push_back(store::SeriesFigures::of(figure_of(row, name)));
       }
       pieces.push_back({&attempt, std::move(block), 0});
     }

@@ -104,11 +104,14 @@ constexpr Parameter kEventStreamQuery[] = {
 };
 constexpr Parameter kChartQuery[] = {
     {"runs", Kind::List, "ids or names of at most 16 runs, with commas between them; needed"},
-    {"series", Kind::Words, "at most 16 of these; the last two are of evaluations", "loss",
+    {"series", Kind::Words,
+     "at most 16 of these; from mlm_accuracy on they are of evaluations; metric: what the run is "
+     "judged by",
+     "loss",
      "loss mlm_loss samples tokens step_seconds samples_per_second tokens_per_second "
      "exposed_seconds imbalance moved_bytes goodput noise_scale efficiency mfu utilisation "
-     "learning_rate "
-     "mlm_accuracy evaluation_loss"},
+     "learning_rate mlm_accuracy evaluation_loss metric exact f1 accuracy matthews pearson "
+     "spearman"},
     {"x", Kind::Word,
      "wall: seconds since the first step of the run; device_hours: ranks times the hours of their "
      "attempts since the first step of each",

@@ -380,7 +380,8 @@ Json metrics_json(store::StoreReads& store, const runs::Run& run, std::int64_t c
     const store::EvaluationRow& row = evaluations[i];
     json["evaluations"].push_back({row.step, number(axis.at(row.attempt, row.seconds)),
                                    number(row.mlm_accuracy), number(row.mlm_loss),
-                                   static_cast<bool>(abandoned[i])});
+                                   static_cast<bool>(abandoned[i]), number(row.value),
+                                   numbers(row.metrics)});
   }
   json["checkpoints"] = Json::array();
   for (const store::CheckpointRow& row : store.checkpoints(run.number, cursor)) {

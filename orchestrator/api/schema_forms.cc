@@ -15,6 +15,9 @@ Json flag() { return of_type("boolean"); }
 Json any_moment() { return {{"type", "string"}, {"format", "date-time"}}; }
 Json any_object() { return {{"type", "object"}, {"additionalProperties", true}}; }
 Json list_of(Json items) { return {{"type", "array"}, {"items", std::move(items)}}; }
+Json by_name(Json values) {
+  return {{"type", "object"}, {"additionalProperties", std::move(values)}};
+}
 Json one_of(const std::vector<std::string>& words) { return {{"type", "string"}, {"enum", words}}; }
 
 Json or_null(Json schema) {
@@ -72,14 +75,16 @@ void SchemaWriter::write(const runs::RecordField& field, const std::optional<std
   note(field, or_null(integer()));
 }
 void SchemaWriter::write(const runs::RecordField& field, const std::optional<slurm::Gpus>&) {
-  const Json types{{"type", "object"}, {"additionalProperties", integer()}};
-  note(field, or_null(object({{"count", integer()}, {"types", types}})));
+  note(field, or_null(object({{"count", integer()}, {"types", by_name(integer())}})));
 }
 void SchemaWriter::write(const runs::RecordField& field, const std::string&) {
   note(field, field.empty_is_null ? or_null(text()) : text());
 }
 void SchemaWriter::write(const runs::RecordField& field, const std::vector<std::string>&) {
   note(field, list_of(text()));
+}
+void SchemaWriter::write(const runs::RecordField& field, const runs::Metrics&) {
+  note(field, by_name(or_null(any_number())));
 }
 void SchemaWriter::write(const runs::RecordField& field, runs::RunState) {
   note(field, reference("RunState"));

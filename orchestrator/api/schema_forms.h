@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "orchestrator/runs/fields.h"
+#include "orchestrator/runs/metrics.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/slurm_text.h"
 
@@ -28,6 +29,7 @@ using Properties = std::initializer_list<std::pair<const char*, Json>>;
 [[nodiscard]] Json any_moment();
 [[nodiscard]] Json any_object();
 [[nodiscard]] Json list_of(Json items);
+[[nodiscard]] Json by_name(Json values);  // an object with any keys
 [[nodiscard]] Json one_of(const std::vector<std::string>& words);
 [[nodiscard]] Json or_null(Json schema);
 // An array of exactly these.
@@ -61,6 +63,7 @@ class SchemaWriter {
   void write(const runs::RecordField& field, const std::optional<slurm::Gpus>&);
   void write(const runs::RecordField& field, const std::string&);
   void write(const runs::RecordField& field, const std::vector<std::string>&);
+  void write(const runs::RecordField& field, const runs::Metrics&);
   void write(const runs::RecordField& field, runs::RunState);
   template <typename Value>
   void write(const runs::RecordField&, const Value&) {

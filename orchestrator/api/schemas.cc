@@ -13,6 +13,7 @@
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/api/schema_forms.h"
 #include "orchestrator/control/run_logs.h"
+#include "orchestrator/runs/metrics.h"
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/runs/reference.h"
 #include "orchestrator/store/row_fields.h"
@@ -131,7 +132,7 @@ void add_changes(Json* all) {
   json["Resumption"] = optionally(object({}), {{"slurm", any_object()}});
   const Json target = {
       {"anyOf",
-       {any_number(), optionally(object({}), {{"metric", one_of({"mlm_accuracy", "mlm_loss"})},
+       {any_number(), optionally(object({}), {{"metric", one_of(runs::metric_names())},
                                               {"value", any_number()},
                                               {"times_baseline", any_number()},
                                               {"stop", flag()}})}}};
@@ -194,16 +195,17 @@ void add_series(Json* all) {
   timeline =
       with(std::move(timeline), {{"bucket_count", integer()},
                                  {"buckets", list_of(tuple_of({integer(), value, value, value}))}});
-  (*all)["Metrics"] =
-      object({{"cursor", integer()},
-              {"most_steps", integer()},
-              {"resolution_seconds", integer()},
-              {"steps", list_of(tuple_of({integer(), any_number(), value, value, value, value,
-                                          value, value, value, flag()}))},
-              {"evaluations", list_of(tuple_of({integer(), any_number(), value, value, flag()}))},
-              {"checkpoints", list_of(tuple_of({integer(), any_number(), text(), text()}))},
-              {"timeline", or_null(std::move(timeline))},
-              {"prediction", or_null(reference("Prediction"))}});
+  (*all)["Metrics"] = object(
+      {{"cursor", integer()},
+       {"most_steps", integer()},
+       {"resolution_seconds", integer()},
+       {"steps", list_of(tuple_of({integer(), any_number(), value, value, value, value, value,
+                                   value, value, flag()}))},
+       {"evaluations",
+        list_of(tuple_of({integer(), any_number(), value, value, flag(), value, by_name(value)}))},
+       {"checkpoints", list_of(tuple_of({integer(), any_number(), text(), text()}))},
+       {"timeline", or_null(std::move(timeline))},
+       {"prediction", or_null(reference("Prediction"))}});
   (*all)["Prediction"] = object({{"seconds", any_number()},
                                  {"low", any_number()},
                                  {"high", any_number()},

@@ -5,6 +5,7 @@
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/usage_error.h"
+#include "orchestrator/runs/metrics.h"
 #include "orchestrator/text/comparison.h"
 
 namespace regatta::orchestrator::cli {
@@ -19,7 +20,7 @@ Json as_run(const Json& reference) {
   const Json points = reference.value("evaluations", Json::array());
   Json run{{"id", reference.value("name", "")},
            {"state", reference.value("status", Json())},
-           {"metric", "mlm_accuracy"},
+           {"metric", std::string(runs::kMlperfMetric)},
            {"target", reference.value("threshold", Json())},
            {"time_to_accuracy_seconds", reference.value("time_to_accuracy_seconds", Json())},
            {"ranks", reference.value("chips", Json())},

@@ -80,16 +80,21 @@ class Export : public Command {
       for (const Json& row : page) {
         if (type_.empty() || row.value("type", "") == type_) rows.push_back(row);
       }
+      if (as_ == As::Csv) spread_metrics(&rows);
       print(rows, first);
       first = first && rows.empty();
     });
-    if (first && as_ == As::Csv)
-      cli::print(text::csv_of(Json::array(), text::Audience::Program, columns_in_api(schema())));
+    if (first && as_ == As::Csv) {
+      std::vector<std::string> columns = columns_in_api(schema());
+      std::erase(columns, kMetrics);
+      cli::print(text::csv_of(Json::array(), text::Audience::Program, columns));
+    }
     return 0;
   }
 
  private:
   enum class As { Csv, Lines, Events };
+  static constexpr const char* kMetrics = "metrics";
 
   [[nodiscard]] const char* schema() const {
     return type_ == "step" ? "StepRow" : type_ == "evaluation" ? "EvaluationRow" : "CheckpointRow";
@@ -111,6 +116,22 @@ class Export : public Command {
       const std::int64_t before = cursor;
       cursor = page.value("cursor", cursor);
       more = page.value("more", false) && cursor > before;
+    }
+  }
+
+  // Of evaluations: each in a column of its own. All of a run's have the same metrics, so the first
+  // rows say which.
+  void spread_metrics(Json* rows) {
+    if (metrics_.empty()) {
+      for (const Json& row : *rows) {
+        const Json found = row.value(kMetrics, Json::object());
+        for (const auto& [name, value] : found.items()) metrics_[name] = nullptr;
+      }
+    }
+    for (Json& row : *rows) {
+      const Json found = row.value(kMetrics, Json::object());
+      row.erase(kMetrics);
+      for (const auto& [name, absent] : metrics_.items()) row[name] = found.value(name, absent);
     }
   }
 
@@ -159,6 +180,7 @@ class Export : public Command {
   std::string directory_;
   std::string type_ = "step";
   As as_ = As::Csv;
+  Json metrics_ = Json::object();  // as a set of names in their order
 };
 
 }  // namespace

@@ -55,8 +55,7 @@ struct Apply {
     summary.loss = std::isfinite(step.loss) ? std::optional(step.loss) : std::nullopt;
   }
   void operator()(const trainer::contract::EvalRecord& evaluation) const {
-    const double value =
-        summary.metric == "mlm_loss" ? evaluation.mlm_loss : evaluation.mlm_accuracy;
+    const double value = trainer::contract::value_of(evaluation, summary.metric);
     summary.value = std::isfinite(value) ? std::optional(value) : std::nullopt;
   }
   void operator()(const trainer::contract::CheckpointRecord& checkpoint) const {
@@ -217,8 +216,8 @@ void Follower::refresh(runs::Run* run, const std::vector<runs::Attempt>& attempt
   summary.crossing = summary.crossing_low = summary.crossing_high = std::nullopt;
   summary.crossing_model.clear();
   if (!summary.target || summary.time_to_accuracy_seconds || runs::is_over(run->state)) return;
-  const auto crossing =
-      runs::predict_crossing(points, *summary.target, store::better_of(summary), past_of(*run));
+  const auto crossing = runs::predict_crossing(
+      points, *summary.target, runs::better_of(summary.metric), past_of(*run), summary.metric);
   if (!crossing) return;
   summary.crossing = crossing->seconds;
   summary.crossing_low = crossing->low;

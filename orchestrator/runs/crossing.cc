@@ -249,6 +249,7 @@ struct Question {
   double target = 0;
   Better better = Better::Higher;
   const std::vector<PastRun>& past;
+  std::string_view metric;
 };
 
 std::optional<Crossing> predict(const Usable& run, std::size_t count, const Question& question) {
@@ -258,7 +259,7 @@ std::optional<Crossing> predict(const Usable& run, std::size_t count, const Ques
     ahead =
         consistent(run, count, [&](std::size_t k) { return ahead_by_past(run, k, question.past); });
   }
-  if (!ahead && question.better == Better::Higher &&
+  if (!ahead && question.metric == kMlperfMetric && question.better == Better::Higher &&
       std::abs(question.target - kMlperfTarget) < kMlperfTargetNear) {
     ahead = consistent(run, count, [&](std::size_t k) { return ahead_by_mlperf(run, k); });
   }
@@ -308,21 +309,23 @@ std::optional<PastRun> past_run(const std::vector<EvaluationPoint>& points, doub
 }
 
 std::optional<Crossing> predict_crossing(const std::vector<EvaluationPoint>& points, double target,
-                                         Better better, const std::vector<PastRun>& past) {
+                                         Better better, const std::vector<PastRun>& past,
+                                         std::string_view metric) {
   const Usable run = usable(points, target, better);
   const bool met = std::any_of(points.begin(), points.end(),
                                [](const EvaluationPoint& point) { return point.target_met; });
   if (met) return std::nullopt;
-  return predict(run, run.time.size(), {target, better, past});
+  return predict(run, run.time.size(), {target, better, past, metric});
 }
 
 std::vector<PastPrediction> earlier_predictions(const std::vector<EvaluationPoint>& points,
                                                 double target, Better better,
-                                                const std::vector<PastRun>& past) {
+                                                const std::vector<PastRun>& past,
+                                                std::string_view metric) {
   const Usable run = usable(points, target, better);
   std::vector<PastPrediction> predictions;
   for (std::size_t count = 1; count <= run.time.size(); count *= 2) {
-    const auto predicted = predict(run, count, {target, better, past});
+    const auto predicted = predict(run, count, {target, better, past, metric});
     if (!predicted) continue;
     PastPrediction each{std::exp(run.time[count - 1]), *predicted, std::nullopt};
     if (run.crossing_seconds) {

@@ -9,8 +9,8 @@
 //   past runs  At least 3 finished runs of the same kind. Each says which share of its own time it
 //              had taken when it first reached this run's gap; ln T of the new run is then
 //              distributed by Student's t, as another draw from the same family.
-//   mlperf     MLPerf's BERT-large task: target 0.72, first evaluations from gap 0.5 on, and no
-//   more
+//   mlperf     MLPerf's BERT-large task: target 0.72 of mlm_accuracy, first evaluations from gap
+//   0.5 on, and no more
 //              or fewer evaluations than MLPerf's runs had at this gap. ln(T / t) = a(gap) + b(gap)
 //              ln n after n evaluations; interval by quantiles of what remained (conformal).
 //   own curve  At least 3 evaluations that improve. A straight line over ln t through the newest
@@ -22,13 +22,14 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
+#include "orchestrator/runs/metrics.h"
 #include "orchestrator/runs/time_to_accuracy.h"
 
 namespace regatta::orchestrator::runs {
 
-enum class Better { Higher, Lower };
 enum class CrossingModel { PastRuns, Mlperf, OwnCurve };
 // "past runs", "mlperf", "own curve": the words of the API and the page.
 [[nodiscard]] const char* name_of(CrossingModel model);
@@ -57,10 +58,12 @@ struct PastRun {
 // Points in order of time; those that are not finite, or not later than the one before, are left
 // out. `past` holds finished runs of the same kind: same metric, model, data and batch size, or
 // else none. Nothing when the target is met already, or 0, and while no model applies: with fewer
-// than 3 evaluations outside of MLPerf's task, and on a curve that does not improve.
+// than 3 evaluations outside of MLPerf's task, and on a curve that does not improve. `metric` is
+// the target's: only of its own do MLPerf's runs say something.
 [[nodiscard]] std::optional<Crossing> predict_crossing(const std::vector<EvaluationPoint>& points,
                                                        double target, Better better,
-                                                       const std::vector<PastRun>& past);
+                                                       const std::vector<PastRun>& past,
+                                                       std::string_view metric = kMlperfMetric);
 
 // What was predicted after 1, 2, 4, 8, … usable evaluations of this run, where something was, and
 // what came of it: held says whether the crossing lies in the interval; false also as soon as the
@@ -72,6 +75,6 @@ struct PastPrediction {
 };
 [[nodiscard]] std::vector<PastPrediction> earlier_predictions(
     const std::vector<EvaluationPoint>& points, double target, Better better,
-    const std::vector<PastRun>& past);
+    const std::vector<PastRun>& past, std::string_view metric = kMlperfMetric);
 
 }  // namespace regatta::orchestrator::runs

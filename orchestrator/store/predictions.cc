@@ -4,14 +4,10 @@
 
 namespace regatta::orchestrator::store {
 
-runs::Better better_of(const runs::RunSummary& summary) {
-  return summary.metric == "mlm_loss" ? runs::Better::Lower : runs::Better::Higher;
-}
-
 std::vector<runs::PastRun> past_runs(StoreReads& store, const runs::Run& run) {
   std::vector<runs::PastRun> past;
   if (run.kind.empty() || !run.forked_from.empty() || !run.summary.target) return past;
-  const runs::Better better = better_of(run.summary);
+  const runs::Better better = runs::better_of(run.summary.metric);
   for (const runs::Run& each : store.runs_alike(run.kind, run.created_utc, kMostPastRuns)) {
     std::vector<runs::EvaluationPoint> points = evaluation_points(
         RunAxis(store.attempts(each.number)), store.evaluations(each.number, 0), run);

@@ -9,9 +9,6 @@
 
 namespace regatta::orchestrator::store {
 
-// Which way the metric that a run is judged by should go.
-[[nodiscard]] runs::Better better_of(const runs::RunSummary& summary);
-
 // The newest finished runs of the run's kind that had ended when it was submitted, judged by its
 // target: at most kMostPastRuns. None for a fork, and no forks: their time to accuracy is of a part
 // of the curve. The same whenever it is asked for.

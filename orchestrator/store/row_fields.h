@@ -43,6 +43,8 @@ void fields(Archive& archive, R& r) {
   archive(runs::served("mlm_accuracy"), r.mlm_accuracy);
   archive(runs::served("mlm_loss"), r.mlm_loss);
   archive(runs::served("target_met"), r.target_met);
+  archive(runs::served("value"), r.value);
+  archive(runs::served("metrics"), r.metrics);
 }
 
 template <typename Archive, runs::RecordOf<CheckpointRow> R>

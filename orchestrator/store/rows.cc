@@ -88,6 +88,16 @@ void RowReader::operator()(const runs::RecordField&, std::vector<double>& values
                                          : std::numeric_limits<double>::quiet_NaN());
   }
 }
+// As JSON text, too.
+void RowReader::operator()(const runs::RecordField&, runs::Metrics& values) {
+  const nlohmann::json json = base::parse_json<nlohmann::json>(row_.text(column_++));
+  values.clear();
+  if (!json.is_object()) return;
+  for (const auto& [name, value] : json.items()) {
+    values[name] =
+        value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+  }
+}
 void RowReader::operator()(const runs::RecordField&, runs::RunNumber& value) {
   value = runs::RunNumber{row_.integer(column_++)};
 }
@@ -110,6 +120,9 @@ void RowBinder::bind(const runs::RecordField& field, const std::vector<std::stri
   statement_.bind_at(index_, text);
 }
 void RowBinder::bind(const runs::RecordField&, const std::vector<double>& values) {
+  statement_.bind_at(index_, texts_.emplace_back(base::json_text(nlohmann::json(values))));
+}
+void RowBinder::bind(const runs::RecordField&, const runs::Metrics& values) {
   statement_.bind_at(index_, texts_.emplace_back(base::json_text(nlohmann::json(values))));
 }
 void RowBinder::bind(const runs::RecordField&, const runs::RunNumber& value) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "orchestrator/runs/fields.h"
+#include "orchestrator/runs/metrics.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/node_suspicion.h"
 #include "orchestrator/store/database.h"
@@ -86,6 +87,7 @@ class RowReader {
   void operator()(const runs::RecordField& field, std::string& value);
   void operator()(const runs::RecordField& field, std::vector<std::string>& values);
   void operator()(const runs::RecordField& field, std::vector<double>& values);
+  void operator()(const runs::RecordField& field, runs::Metrics& values);
   void operator()(const runs::RecordField& field, runs::RunNumber& value);
   void operator()(const runs::RecordField& field, runs::AttemptNumber& value);
   void operator()(const runs::RecordField& field, runs::RunState& value);
@@ -165,6 +167,7 @@ class RowBinder {
   }
   void bind(const runs::RecordField& field, const std::vector<std::string>& values);
   void bind(const runs::RecordField& field, const std::vector<double>& values);
+  void bind(const runs::RecordField& field, const runs::Metrics& values);
   void bind(const runs::RecordField& field, const runs::RunNumber& value);
   void bind(const runs::RecordField& field, const runs::AttemptNumber& value);
   void bind(const runs::RecordField& field, const runs::RunState& value);

@@ -448,6 +448,16 @@ CREATE TRIGGER listed_by_node AFTER INSERT ON run_nodes BEGIN
 END;
 )sql";
 
+// What tasks other than pre-training are judged by. `value`: of the run's metric; what older
+// versions could have was one of two.
+constexpr const char* kEvaluationMetrics = R"sql(
+ALTER TABLE evaluations ADD COLUMN value REAL;
+ALTER TABLE evaluations ADD COLUMN metrics TEXT NOT NULL DEFAULT '{}';
+UPDATE evaluations SET value =
+  CASE (SELECT metric FROM runs WHERE number = evaluations.run)
+    WHEN 'mlm_loss' THEN mlm_loss ELSE mlm_accuracy END;
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion3,        kVersion4,
                                      kVersion5,        kVersion6,
@@ -458,11 +468,12 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kStepBlockTables, kNodeStandings,
                                      kWebhookPlaces,   kChangeTable,
                                      kLearningRate,    kListIndexes,
-                                     kListGeneration};
+                                     kListGeneration,  kEvaluationMetrics};
 // Their rows are numbered across all of them.
 constexpr const char* kTablesWithCursor[] = {"steps", "evaluations", "checkpoints", "warnings"};
 constexpr int kStepBlocksVersion = 15;
 constexpr int kLabelTablesVersion = 12;
+constexpr int kEvaluationMetricsVersion = 22;
 constexpr int kSchemaVersion = static_cast<int>(std::size(kVersions));
 
 }  // namespace regatta::orchestrator::store

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "orchestrator/store/predictions.h"
+#include "orchestrator/runs/metrics.h"
 #include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator::store {
@@ -86,15 +86,14 @@ std::vector<runs::EvaluationPoint> evaluation_points(const RunAxis& axis,
                                                      const std::vector<EvaluationRow>& rows,
                                                      const runs::Run& run) {
   const runs::RunSummary& summary = run.summary;
-  const bool loss = better_of(summary) == runs::Better::Lower;
+  const bool loss = runs::better_of(summary.metric) == runs::Better::Lower;
   std::vector<runs::EvaluationPoint> points;
   for (const EvaluationRow& row : rows) {
-    const double value = loss ? row.mlm_loss : row.mlm_accuracy;
     bool met = row.target_met;
     if (run.changed_utc && summary.target) {
-      met = loss ? value <= *summary.target : value >= *summary.target;
+      met = loss ? row.value <= *summary.target : row.value >= *summary.target;
     }
-    points.push_back({axis.at(row.attempt, row.seconds), value, met});
+    points.push_back({axis.at(row.attempt, row.seconds), row.value, met});
   }
   return points;
 }

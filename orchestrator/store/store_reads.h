@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "orchestrator/runs/metrics.h"
 #include "orchestrator/runs/reference.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/node_changes.h"
@@ -64,8 +65,11 @@ struct EvaluationRow {
   runs::AttemptNumber attempt{};
   std::int64_t step = 0;
   double seconds = 0;
+  // Not numbers where the journal does not say them: in no other task than pre-training.
   double mlm_accuracy = 0, mlm_loss = 0;
   bool target_met = false;
+  double value = std::numeric_limits<double>::quiet_NaN();  // of what the run is judged by
+  runs::Metrics metrics;                                    // what else the journal says
 
   bool operator==(const EvaluationRow&) const = default;
 };

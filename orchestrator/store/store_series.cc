@@ -42,6 +42,21 @@ std::optional<double> known(double value) {
   return std::isfinite(value) && value > 0 ? std::optional(value) : std::nullopt;
 }
 
+// An attempt may be judged by another metric than those before it: the run's file was changed. As
+// trainer::contract::value_of() has it.
+void judge_evaluations(Database& database, const runs::Run& run) {
+  database
+      .prepare(
+          "WITH judged(cursor, value) AS (SELECT cursor, ifnull("
+          "(SELECT each.value FROM json_each(evaluations.metrics) AS each WHERE each.key = ?2), "
+          "CASE ?2 WHEN 'mlm_accuracy' THEN mlm_accuracy WHEN 'mlm_loss' THEN mlm_loss END) "
+          "FROM evaluations WHERE run = ?1) "
+          "UPDATE evaluations SET value = judged.value FROM judged "
+          "WHERE judged.cursor = evaluations.cursor AND evaluations.value IS NOT judged.value")
+      .bind(runs::row_of(run.number), run.summary.metric)
+      .run();
+}
+
 // What people are warned of; empty: of nothing.
 std::string warning_of(const trainer::contract::JournalRecord& record) {
   if (const auto* warning = std::get_if<trainer::contract::WarningRecord>(&record.body)) {
@@ -76,14 +91,22 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
   }
   const std::int64_t run_row = runs::row_of(run.number);
   BlockWriter blocks(*writer_, attempt.row);
+  bool starts = false;
   for (const trainer::contract::JournalRecord& record : records) {
     if (std::holds_alternative<trainer::contract::StepRecord>(record.body)) {
       write_step(run, attempt, record, &blocks);
     } else if (const auto* evaluation = std::get_if<trainer::contract::EvalRecord>(&record.body)) {
       static const std::string sql = insertion_of<EvaluationRow>("evaluations");
-      const EvaluationRow row{
-          next_cursor_++,           attempt.row,          evaluation->step,      record.seconds,
-          evaluation->mlm_accuracy, evaluation->mlm_loss, evaluation->target_met};
+      EvaluationRow row;
+      row.cursor = next_cursor_++;
+      row.attempt = attempt.row;
+      row.step = evaluation->step;
+      row.seconds = record.seconds;
+      row.mlm_accuracy = evaluation->mlm_accuracy;
+      row.mlm_loss = evaluation->mlm_loss;
+      row.target_met = evaluation->target_met;
+      row.value = trainer::contract::value_of(*evaluation, run.summary.metric);
+      for (const auto& [name, value] : evaluation->metrics) row.metrics[name] = value;
       write_row(*writer_, sql, RowBinder::Which::All, row, run_row, record.sequence);
     } else if (std::holds_alternative<trainer::contract::CheckpointRecord>(record.body)) {
       write_checkpoint(run, attempt, record);
@@ -97,7 +120,9 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
     } else if (std::holds_alternative<trainer::contract::TrialRecord>(record.body)) {
       events_->note_record(run, attempt, record);
     }
+    starts = starts || std::holds_alternative<trainer::contract::StartRecord>(record.body);
   }
+  if (starts) judge_evaluations(*writer_, run);
   blocks.finish();
   write_timeline(attempt.row, records);
   write_attempt(run, attempt);

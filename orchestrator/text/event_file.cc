@@ -78,6 +78,13 @@ std::string summary_of(const Json& row) {
     if (found == row.end() || !found->is_number()) continue;
     summary += value_of(scalar.tag, found->get<double>());
   }
+  // Of another task than pre-training: each under its name.
+  const auto metrics = row.find("metrics");
+  if (type == "evaluation" && metrics != row.end() && metrics->is_object()) {
+    for (const auto& [name, value] : metrics->items()) {
+      if (value.is_number()) summary += value_of("eval/" + name, value.get<double>());
+    }
+  }
   const double seconds = number_at(row, "step_seconds");
   if (type == "step" && seconds > 0) {
     summary += value_of("train/samples_per_second", number_at(row, "samples") / seconds);

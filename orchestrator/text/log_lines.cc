@@ -23,9 +23,9 @@ std::string digits(const char* form, double value) {
 }
 
 // " word 0.1234", or nothing where the JSON has no number.
-std::string figure(const Json& value, const char* word, const char* form) {
+std::string figure(const Json& value, const std::string& word, const char* form) {
   if (!value.is_number()) return "";
-  return std::string(", ") + word + digits(form, value.get<double>());
+  return ", " + word + digits(form, value.get<double>());
 }
 
 Json field(const Json& json, const char* key) { return json.value(key, Json(nullptr)); }
@@ -77,8 +77,14 @@ std::string event_lines(const Json& metrics) {
     lines.emplace_back(at, "-- step " + base::json_text(row[0]) + ": " + std::move(text) + "\n");
   };
   for (const Json& row : field(metrics, "evaluations")) {
-    add(row, "evaluation" + figure(row[2], "mlm_accuracy ", "%.4f") +
-                 figure(row[3], "mlm_loss ", "%.4f"));
+    std::string figures =
+        figure(row[2], "mlm_accuracy ", "%.4f") + figure(row[3], "mlm_loss ", "%.4f");
+    if (row.size() > 6 && row[6].is_object()) {  // not of an older controller
+      for (const auto& [name, value] : row[6].items()) {
+        figures += figure(value, base::printable(name) + " ", "%.4f");
+      }
+    }
+    add(row, "evaluation" + figures);
   }
   for (const Json& row : field(metrics, "checkpoints")) {
     add(row, "checkpoint " + base::printable(row[2].get<std::string>()) + " " +

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/wording.h"
+#include "orchestrator/runs/metrics.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/slurm_values.h"
 
@@ -128,7 +129,7 @@ std::string target_text(const Json& run) {
   }
   if (value) text += "; last " + (target ? "" : text_of(run, "metric") + " ") + figure(value);
   const auto baseline = number_of(run, "baseline");
-  if (baseline && text_of(run, "metric") != "mlm_loss")
+  if (baseline && runs::better_of(text_of(run, "metric")) == runs::Better::Higher)
     text += " (the best constant guess: " + figure(baseline) + ")";
   return text;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/runs/metrics.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/runs/run_records.h"
 #include "orchestrator/slurm/node_suspicion.h"
@@ -88,8 +89,8 @@ class Distinct {
          noise_scale_high, efficiency, mfu, utilisation, learning_rate);
   }
   void set(orchestrator::store::EvaluationRow& r) {
-    auto& [cursor, attempt, step, seconds, mlm_accuracy, mlm_loss, target_met] = r;
-    fill(cursor, attempt, step, seconds, mlm_accuracy, mlm_loss, target_met);
+    auto& [cursor, attempt, step, seconds, mlm_accuracy, mlm_loss, target_met, value, metrics] = r;
+    fill(cursor, attempt, step, seconds, mlm_accuracy, mlm_loss, target_met, value, metrics);
   }
   void set(orchestrator::store::CheckpointRow& r) {
     auto& [cursor, attempt, step, seconds, name, status, bytes, whole_seconds, utc, stall_seconds,
@@ -135,6 +136,9 @@ class Distinct {
     value = {"one-" + std::to_string(++count_), "two-" + std::to_string(++count_)};
   }
   void set(std::vector<double>& value) { value = {++count_ + 0.5, ++count_ + 0.25}; }
+  void set(orchestrator::runs::Metrics& value) {
+    value = {{"one-" + std::to_string(++count_), 0.5}, {"two-" + std::to_string(++count_), 0.25}};
+  }
   void set(orchestrator::runs::RunNumber& value) {
     value = orchestrator::runs::RunNumber{++count_};
   }

@@ -169,7 +169,7 @@ test("series grow, repeated steps stay, time never goes back", () => {
     answer({
       cursor: 3,
       steps: [step(1, 1), step(2, 2), step(3, 3)],
-      evaluations: [[2, 2.1, 0.05, 6]],
+      evaluations: [[2, 2.1, 0.05, 6, false, 0.05, {}]],
     }),
   );
   kept = history.extend(kept, answer({ cursor: 5, steps: [step(2, 9), step(3, 8), step(3, 10)] }));
@@ -191,7 +191,7 @@ test("rows and events that come twice are kept once", () => {
   const twice = answer({
     cursor: 2,
     steps: [step(1, 1), step(2, 2)],
-    evaluations: [[2, 2.5, 0.05, 6]],
+    evaluations: [[2, 2.5, 0.05, 6, false, 0.05, {}]],
     checkpoints: [
       [2, 2.6, "a", "written"],
       [2, 2.6, "b", "removed"],
@@ -242,6 +242,29 @@ test("a target that is not known yet is told as what it is a multiple of", () =>
   assert.equal(show.target(run), null);
   assert.equal(show.target({ ...run, target_times_baseline: 1.2 }), "1.2 × baseline");
   assert.equal(show.target({ ...run, target: 0.0834, target_times_baseline: 1.2 }), "8.34\u202f%");
+});
+
+test("a metric is told as a share, a correlation or a loss", () => {
+  for (const [metric, text, title] of [
+    ["mlm_accuracy", "8.34\u202f%", "Masked accuracy"],
+    ["accuracy", "8.34\u202f%", "Accuracy"],
+    ["f1", "8.34\u202f%", "F1"],
+    ["exact", "8.34\u202f%", "Exact match"],
+    ["matthews", "0.08", "Matthews correlation"],
+    ["pearson", "0.08", "Pearson correlation"],
+    ["spearman", "0.08", "Spearman correlation"],
+    ["mlm_loss", "0.08", "Masked loss"],
+    ["loss", "0.08", "Evaluation loss"],
+    ["constructor", "0.08", "constructor"],
+  ]) {
+    assert.equal(show.metric(metric, 0.0834), text, metric);
+    assert.equal(show.metricTitle(metric), title);
+    assert.equal(show.isLoss(metric), metric.endsWith("loss"));
+    assert.equal(show.metric(metric, null), show.kDash);
+  }
+  const run = { metric: "f1", target: 0.88, target_times_baseline: null };
+  assert.equal(show.target(run), "88.0\u202f%");
+  assert.equal(show.metric("matthews", -0.5), "-0.50");
 });
 
 test("a checkpoint that was removed is one entry, a rewritten one is there again", () => {

@@ -50,7 +50,7 @@ export function series({
     metrics.steps.push([step, seconds, loss, loss - 0.6, speed, speed * 117, null, null, null]);
     if (step % evaluateEvery === 0) {
       const accuracy = low + (limit - low) * (1 - Math.exp(-seconds / scale));
-      metrics.evaluations.push([step, seconds, accuracy, loss - 0.7]);
+      metrics.evaluations.push([step, seconds, accuracy, loss - 0.7, false, accuracy, {}]);
     }
     if (step % (evaluateEvery * 2) === 0) {
       const name = `step-${String(step).padStart(9, "0")}`;
@@ -131,7 +131,7 @@ export function follow(run, metrics) {
     run.samples_per_second = step[4];
     run.tokens_per_second = step[5];
   }
-  if (evaluation) run.value = evaluation[2];
+  if (evaluation) run.value = evaluation[5];
   const checkpoint = metrics.checkpoints.findLast((row) => row[3] === "written");
   if (checkpoint) {
     const name = checkpoint[2];
@@ -320,6 +320,17 @@ export function ranksRun(buckets = 12) {
     slowest: { rank: 5, step: 601, phase: "backward", phase_seconds: 0.031, age_seconds: 0.62 },
   });
   return { run: follow(run, metrics), metrics, log: "", plan: makePlan({ buckets }) };
+}
+
+// A run that is judged by another task's metric, which goes from one figure to the other.
+export function judgedRun(metric, from, to, fields = {}) {
+  const metrics = series({ steps: 400, stepSeconds: 0.1, evaluateEvery: 50, low: 0, limit: 1 });
+  metrics.evaluations = metrics.evaluations.map(([step, seconds, share]) => {
+    const value = from + (to - from) * share;
+    return [step, seconds, null, null, false, value, { exact: 0.5, [metric]: value }];
+  });
+  const run = makeRun(`${metric}-3b8d11`, { metric, target: to, baseline: from, ...fields });
+  return { run: follow(run, metrics), metrics, log: "" };
 }
 
 // A run on many nodes, its gradient cut as finely as plans go.

@@ -1,7 +1,7 @@
 // The built page in a real browser, against the fixture's API.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { Fixture, kHostile, makeRun, ranksRun, standardRuns } from "./fixture.mjs";
+import { Fixture, judgedRun, kHostile, makeRun, ranksRun, standardRuns } from "./fixture.mjs";
 import { Visitor, kPatience, launch, missingBrowser, pageTestWith } from "./setup.mjs";
 
 const skip = missingBrowser() ?? false;
@@ -104,6 +104,28 @@ pageTest(
     const summary = await page.getByRole("img").first().getAttribute("aria-label");
     assert.match(summary, /18 evaluations, now 7\.47.%, target 9\.80.%, best constant guess 4\.90/);
     await visitor.keepPicture("running");
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "runs that are judged by other metrics are drawn as theirs",
+  () => [judgedRun("f1", 0.5, 0.9), judgedRun("matthews", -0.2, 0.6), judgedRun("loss", 3, 1)],
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, fixture.url);
+    const { page } = visitor;
+    await visitor.sees("f1-3b8d11");
+    await page.locator("table.runs th", { hasText: "Metric" }).waitFor();
+    for (const [id, words] of [
+      ["f1-3b8d11", /^F1 over time, 8 evaluations, now 62\.\d.%, target 90\.0.%, best .* 50\.0.%$/],
+      ["matthews-3b8d11", /^Matthews correlation over time, .*, target 0\.60, best .* guess -0\.20$/],
+      ["loss-3b8d11", /^Evaluation loss over time, .* now 2\.\d\d, target 1\.00$/],
+    ]) {
+      await page.goto(`${fixture.url}#/runs/${id}`);
+      const chart = page.getByRole("img", { name: words });
+      await chart.waitFor();
+      await visitor.waitForPixels(0, "accent", 100);
+    }
     await visitor.leave();
   },
 );

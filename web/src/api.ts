@@ -128,8 +128,16 @@ export type StepRow = [
   Value,
   boolean,
 ];
-// [step, seconds, mlm_accuracy, mlm_loss, abandoned]
-export type EvaluationRow = [number, number, Value, Value, boolean];
+// [step, seconds, mlm_accuracy, mlm_loss, abandoned, value of the run's metric, all others by name]
+export type EvaluationRow = [
+  number,
+  number,
+  Value,
+  Value,
+  boolean,
+  Value,
+  Record<string, Value>,
+];
 // [step, seconds, name, status]
 export type CheckpointRow = [number, number, string, string];
 

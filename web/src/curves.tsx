@@ -10,6 +10,8 @@ import { removedNames, smooth } from "./history";
 
 type Values = (number | null)[];
 
+const kValue = 5; // of an evaluation: of the run's metric
+
 function lastSeconds(history: History): number {
   const last = (rows: [number, number, ...unknown[]][]) => rows[rows.length - 1]?.[1] ?? 0;
   return Math.max(last(history.steps), last(history.evaluations));
@@ -192,7 +194,7 @@ function accuracySummary(run: Run, rows: number): string {
   const parts = [`${show.metricTitle(run.metric)} over time, ${rows} evaluations`];
   if (run.value != null) parts.push(`now ${show.metric(run.metric, run.value)}`);
   if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target)}`);
-  if (run.baseline != null && show.isFraction(run.metric))
+  if (run.baseline != null && !show.isLoss(run.metric))
     parts.push(`best constant guess ${show.metric(run.metric, run.baseline)}`);
   if (run.time_to_accuracy_seconds != null) {
     parts.push(`target reached after ${show.duration(run.time_to_accuracy_seconds)}`);
@@ -209,20 +211,18 @@ interface CurveProps {
 }
 
 function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
-  const column = show.isFraction(run.metric) ? 2 : 3;
-  const baseline = show.isFraction(run.metric) ? run.baseline : null; // it is an accuracy
+  const baseline = show.isLoss(run.metric) ? null : run.baseline; // a guess has no loss
   const rows = history.evaluations;
   const data = useMemo<uPlot.AlignedData>(
-    () => [rows.map((row) => row[1]), rows.map((row) => row[column])],
-    [rows, column],
+    () => [rows.map((row) => row[1]), rows.map((row) => row[kValue])],
+    [rows],
   );
   const values = useCallback(
     (low: number | null, high: number | null): [number, number] => {
       const all = [low, high, run.target, baseline].filter((value) => value != null);
       const top = Math.max(...all, 0.01) * 1.12;
-      return show.isFraction(run.metric)
-        ? [0, Math.min(top, 1)]
-        : [Math.min(...all, top) * 0.9, top];
+      if (show.isLoss(run.metric)) return [Math.min(...all, top) * 0.9, top];
+      return [Math.max(Math.min(...all, 0) * 1.12, -1), Math.min(top, 1)];
     },
     [run.target, baseline, run.metric],
   );
@@ -240,26 +240,26 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
       const text = `target ${show.metric(run.metric, run.target)}`;
       level(pen, run.target, "good", [], text, "left");
       const newest = rows[rows.length - 1];
-      const value = newest?.[column];
+      const value = newest?.[kValue];
       if (newest && value != null && history.prediction && reached == null && !ended) {
         forecast(pen, [newest[1], value], run.target, history.prediction);
       }
     },
-    [history, rows, column, ended, reached, baseline, run.target, run.metric],
+    [history, rows, ended, reached, baseline, run.target, run.metric],
   );
   const marks = useCallback(
     (pen: Pen) => {
-      const height = rows.find((row) => reached != null && row[1] >= reached - 0.5)?.[column];
+      const height = rows.find((row) => reached != null && row[1] >= reached - 0.5)?.[kValue];
       if (reached != null && height != null) dot(pen, pen.x(reached), pen.y(height), "good", true);
     },
-    [rows, column, reached],
+    [rows, reached],
   );
   const readout = (index: number | null) => {
     const row = rows[index ?? rows.length - 1];
     if (!row) return ended ? "no evaluation" : "no evaluation yet";
     return (
       <>
-        <b>{show.metric(run.metric, row[column])}</b> at {show.clock(row[1])}, step{" "}
+        <b>{show.metric(run.metric, row[kValue])}</b> at {show.clock(row[1])}, step{" "}
         {show.count(row[0])}
       </>
     );

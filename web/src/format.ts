@@ -100,9 +100,15 @@ export function flops(value: number | null | undefined): string {
   return `${number(rate)}${kNarrowSpace}${units[unit]}FLOP/s`;
 }
 
-// A metric is a fraction (accuracy) or a loss; the API names it.
-export function isFraction(metric: string): boolean {
+// A metric is a loss, a correlation (−1 to 1) or a fraction; the API names it.
+export function isLoss(metric: string): boolean {
+  return metric.endsWith("loss");
+}
+export function isAccuracy(metric: string): boolean {
   return metric.endsWith("accuracy");
+}
+export function isFraction(metric: string): boolean {
+  return isAccuracy(metric) || metric === "f1" || metric === "exact";
 }
 export function metric(name: string, value: number | null | undefined): string {
   return isFraction(name) ? percent(value) : number(value);
@@ -113,10 +119,19 @@ export function target(run: Pick<Run, "metric" | "target" | "target_times_baseli
   if (run.target_times_baseline == null) return null;
   return `${run.target_times_baseline} × baseline`;
 }
+const kMetricTitles: Record<string, string> = {
+  mlm_accuracy: "Masked accuracy",
+  mlm_loss: "Masked loss",
+  exact: "Exact match",
+  f1: "F1",
+  accuracy: "Accuracy",
+  matthews: "Matthews correlation",
+  pearson: "Pearson correlation",
+  spearman: "Spearman correlation",
+  loss: "Evaluation loss",
+};
 export function metricTitle(name: string): string {
-  if (name === "mlm_accuracy") return "Masked accuracy";
-  if (name === "mlm_loss") return "Masked loss";
-  return name;
+  return Object.hasOwn(kMetricTitles, name) ? (kMetricTitles[name] ?? name) : name;
 }
 
 export function when(iso: string | null | undefined): string {

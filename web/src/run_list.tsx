@@ -120,7 +120,7 @@ export function RunList({ runs, health }: { runs: RunRow[] | null; health: Healt
                 <th scope="col">Run</th>
                 <th scope="col">Step</th>
                 <th scope="col" class="num">
-                  {runs.every((run) => show.isFraction(run.metric)) ? "Accuracy" : "Metric"}
+                  {runs.every((run) => show.isAccuracy(run.metric)) ? "Accuracy" : "Metric"}
                 </th>
                 <th scope="col" class="num">
                   Speed

@@ -98,7 +98,11 @@ function Figures({ run }: { run: Run }) {
       />
       <Figure name={title} value={show.metric(run.metric, run.value)} />
       <Figure name="Target" value={show.target(run) ?? "none"} />
-      <Figure name="Baseline" value={show.percent(run.baseline)} note="best constant guess" />
+      <Figure
+        name="Baseline"
+        value={show.isLoss(run.metric) ? show.kDash : show.metric(run.metric, run.baseline)}
+        note="best constant guess"
+      />
       <Figure
         name="Samples/s"
         value={show.number(run.samples_per_second)}

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -311,6 +312,7 @@ TEST(Answers, OfSeries) {
   evaluation.step = 3;
   evaluation.mlm_accuracy = 0.25;
   evaluation.mlm_loss = 5;
+  evaluation.metrics = {{"f1", 0.75}, {"loss", std::nan("")}};
   records[2].body = evaluation;
   trainer::contract::CheckpointRecord checkpoint;
   checkpoint.step = 3;

@@ -183,7 +183,7 @@ TEST_F(ApiTest, TellsARunAndItsSeries) {
       << "one rank has neither goodput nor noise scale";
   EXPECT_TRUE(metrics["timeline"].is_null());
   EXPECT_EQ(run["ranks"], 1);
-  EXPECT_EQ(metrics["evaluations"][2], Json({30, 30.5, 0.3, 1.0, false}));
+  EXPECT_EQ(metrics["evaluations"][2], Json({30, 30.5, 0.3, 1.0, false, 0.3, Json::object()}));
   EXPECT_EQ(metrics["checkpoints"][0], Json({30, 31.0, "step-30", "written"}));
   ASSERT_TRUE(metrics["prediction"].is_object()) << "three rising evaluations";
   EXPECT_GT(metrics["prediction"]["seconds"], 30.5);

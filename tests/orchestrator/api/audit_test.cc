@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -147,14 +148,18 @@ class ReachedTest : public AuditTest {
     start.steps = 100;
     start.batch_size = 8;
     start.metric = metric;
-    start.target = metric == "mlm_loss" ? 0.25 : 0.9;
+    start.target = metric.ends_with("loss") ? 0.25 : 0.9;
     author.add(1, start);
     author.step(4, 1, 0.5);  // which begins at 3.5
     for (int i = 1; i <= 6; ++i) {
       trainer::contract::EvalRecord evaluation;
       evaluation.step = 10 * i;
-      evaluation.mlm_accuracy = kAccuracies[static_cast<std::size_t>(i - 1)];
-      evaluation.mlm_loss = kLosses[static_cast<std::size_t>(i - 1)];
+      const double accuracy = kAccuracies[static_cast<std::size_t>(i - 1)];
+      const double loss = kLosses[static_cast<std::size_t>(i - 1)];
+      const bool pretrains = metric.starts_with("mlm_");
+      evaluation.mlm_accuracy = pretrains ? accuracy : std::nan("");
+      evaluation.mlm_loss = pretrains ? loss : std::nan("");
+      if (!pretrains) evaluation.metrics = {{"exact", 0}, {"f1", accuracy}, {"loss", loss}};
       author.add(10.0 * i, evaluation);
     }
     ticks();
@@ -186,6 +191,14 @@ TEST_F(ReachedTest, OfAccuracyTheFirstThatIsAsHigh) {
 TEST_F(ReachedTest, OfLossTheFirstThatIsAsLow) {
   EXPECT_EQ(reached("mlm_loss", "7,6,4.5,3,2,1,0.5"),
             AuditJson({at(7, 1), at(6, 1), at(4.5, 2), at(3, 4), at(2, 4), at(1, 6), never(0.5)}));
+}
+
+TEST_F(ReachedTest, OfF1AsOfAccuracy) {
+  EXPECT_EQ(reached("f1", "0.125,0.4,0.8"), AuditJson({at(0.125, 1), at(0.4, 4), never(0.8)}));
+}
+
+TEST_F(ReachedTest, OfTheLossOfAnotherTaskAsOfThatOfPretraining) {
+  EXPECT_EQ(reached("loss", "6,3,0.5"), AuditJson({at(6, 1), at(3, 4), never(0.5)}));
 }
 
 }  // namespace

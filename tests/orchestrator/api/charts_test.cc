@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -223,6 +224,59 @@ TEST_F(ChartsTest, HistoryMarksWhatWasTrainedAgain) {
   EXPECT_GT(marked, 10);
 }
 
+// Of two runs, one of which pre-trains; each is judged by its own metric.
+TEST(EvaluationCharts, HaveEveryMetric) {
+  const tests::TemporaryDirectory folder;
+  store::Store store(folder.path());
+  constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
+  const auto evaluate = [&](const std::string& id, const std::string& metric,
+                            const trainer::contract::EvalRecord& evaluation) {
+    store::NewRun made = new_run(id);
+    made.summary.metric = metric;
+    const runs::Run run = *store.run(store.add_run(made));
+    runs::Attempt attempt;
+    attempt.row = store.add_attempt(run.number, 1, "0123456789abcdef");
+    JournalRecord record;
+    record.body = evaluation;
+    store.append(run, attempt, {record});
+  };
+  trainer::contract::EvalRecord evaluation;
+  evaluation.mlm_accuracy = 0.25;
+  evaluation.mlm_loss = 5;
+  evaluate("pretrains", "mlm_loss", evaluation);
+  evaluation.mlm_accuracy = evaluation.mlm_loss = kNotKnown;
+  evaluation.metrics = {{"f1", 0.75}, {"exact", 0.5}, {"loss", 1.5}, {"pearson", -0.5}};
+  evaluate("answers", "f1", evaluation);
+  Request request{"GET", "/api/v1/metrics", {}, {}, {}};
+  request.query = {{"runs", "pretrains,answers"},
+                   {"series",
+                    "metric,evaluation_loss,mlm_accuracy,exact,f1,accuracy,matthews,pearson,"
+                    "spearman"}};
+  store::Snapshot snapshot = store.snapshot();
+  const auto call = find_route(Api::routes(), request, {"metrics"});
+  const Response response = charts(snapshot, std::get<Call>(call));
+  ASSERT_EQ(response.status, 200) << response.body;
+  const Json told = Json::parse(response.body)["runs"];
+  const auto last = [&](std::size_t run, const char* series) {
+    return told.at(run)["evaluations"]["series"].at(series).at(0).at(2);
+  };
+  const std::map<std::string, std::array<Json, 2>> expected{
+      {"metric", {5.0, 0.75}},           {"evaluation_loss", {5.0, 1.5}},
+      {"mlm_accuracy", {0.25, nullptr}}, {"exact", {nullptr, 0.5}},
+      {"f1", {nullptr, 0.75}},           {"accuracy", {nullptr, nullptr}},
+      {"matthews", {nullptr, nullptr}},  {"pearson", {nullptr, -0.5}},
+      {"spearman", {nullptr, nullptr}}};
+  for (const auto& [series, values] : expected) {
+    EXPECT_EQ(last(0, series.c_str()), values[0]) << series;
+    EXPECT_EQ(last(1, series.c_str()), values[1]) << series;
+  }
+  for (const char* unknown : {"loss2", "nsp_accuracy", "F1"}) {
+    request.query["series"] = unknown;
+    EXPECT_TRUE(std::holds_alternative<Response>(find_route(Api::routes(), request, {"metrics"})))
+        << unknown;
+  }
+}
+
 // A run of evaluations at these steps, one attempt after another, and which of them are abandoned.
 struct Evaluated {
   std::int64_t first_step = 0;
@@ -257,7 +311,11 @@ TEST(AbandonedEvaluations, AreThoseUpToWhichWasTrainedAgain) {
       JournalRecord record;
       record.sequence = static_cast<std::int64_t>(records.size());
       record.seconds = static_cast<double>(records.size());
-      record.body = trainer::contract::EvalRecord{step, 0.25, 5};
+      trainer::contract::EvalRecord evaluation;
+      evaluation.step = step;
+      evaluation.mlm_accuracy = 0.25;
+      evaluation.mlm_loss = 5;
+      record.body = evaluation;
       records.push_back(record);
     }
     store.append(run, attempt, records);

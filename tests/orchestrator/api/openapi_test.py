@@ -570,7 +570,7 @@ def a_run_is_extended_changed_and_forked(api, data):
 # As the journals have them. samples_per_second: over the step's own time.
 STEP_SERIES = {"loss": lambda r: r["loss"], "learning_rate": lambda r: r["learning_rate"], "samples": lambda r: r["samples"], "step_seconds": lambda r: r["step_seconds"],
                "samples_per_second": lambda r: r["samples"] / r["step_seconds"]}
-EVALUATION_SERIES = {"mlm_accuracy": lambda r: r["mlm_accuracy"], "evaluation_loss": lambda r: r["mlm_loss"]}
+EVALUATION_SERIES = {"mlm_accuracy": lambda r: r["mlm_accuracy"], "evaluation_loss": lambda r: r["mlm_loss"], "metric": lambda r: r["mlm_accuracy"]}
 
 
 def journals_of(directory):
@@ -693,14 +693,17 @@ def attempts_and_evaluations_are_what_the_journals_say(api, _):
         rows, cursor, more = rows + page["evaluations"], page["cursor"], page["more"]
         assert len(page["evaluations"]) <= 3
     evaluations = points_of(journals, "eval", "step", 0)
-    assert [(row["attempt"], row["step"], row["mlm_accuracy"], row["mlm_loss"], row["abandoned"]) for row in rows] == [
-        (number, step, record["mlm_accuracy"], record["mlm_loss"], abandoned) for number, step, _, record, abandoned in evaluations]
+    assert [(row["attempt"], row["step"], row["mlm_accuracy"], row["mlm_loss"], row["value"], row["metrics"], row["abandoned"]) for row in rows] == [
+        (number, step, record["mlm_accuracy"], record["mlm_loss"], record["mlm_accuracy"], {}, abandoned)
+        for number, step, _, record, abandoned in evaluations]
     points = points_of(journals, "step", "step", 0)
     abandoned = [point[4] for point in points]
     assert any(abandoned) and not all(abandoned), "attempt 1 was killed after its last checkpoint"
     table = csv.DictReader(io.StringIO(regatta(api, "export", chart).stdout))
     assert [(int(row["attempt"]), int(row["step"]), row["abandoned"]) for row in table] == [
         (number, step, str(mark).lower()) for number, step, _, _, mark in points]
+    table = list(csv.DictReader(io.StringIO(regatta(api, "export", chart, "--series", "evaluations").stdout)))
+    assert "metrics" not in table[0] and [float(row["value"]) for row in table] == [row["value"] for row in rows], table[0]
     lines = [json.loads(line) for line in regatta(api, "export", chart, "--series", "all", "-o", "jsonl").stdout.splitlines()]
     assert [line["abandoned"] for line in lines if line["type"] == "step"] == abandoned
     assert [line["abandoned"] for line in lines if line["type"] == "evaluation"] == [point[4] for point in evaluations]

@@ -212,7 +212,7 @@ TEST_F(FollowerTest, RefreshComputesWhatACrashLeftOut) {
   EXPECT_DOUBLE_EQ(*run_.summary.time_to_accuracy_seconds, 10);
 }
 
-// A run whose accuracy and loss follow the logarithm of the time, each up or down.
+// A run whose accuracy (or F1) and loss follow the logarithm of the time, each up or down.
 struct Course {
   const char* name;
   const char* metric;
@@ -240,8 +240,11 @@ class FollowedTarget : public FollowerTest, public testing::WithParamInterface<C
     journal.step(2, 1, 1.0);
     for (const double at : seconds) {
       trainer::contract::EvalRecord record;
-      record.mlm_accuracy = accuracy_at(at);
-      record.mlm_loss = loss_at(at);
+      const double accuracy = accuracy_at(at), loss = loss_at(at);
+      const bool pretrains = start.metric.starts_with("mlm_");
+      record.mlm_accuracy = pretrains ? accuracy : std::nan("");
+      record.mlm_loss = pretrains ? loss : std::nan("");
+      if (!pretrains) record.metrics = {{"exact", 0.1}, {"f1", accuracy}, {"loss", loss}};
       record.target_met = is_met && at == seconds.back();
       journal.add(1 + at, record);
     }
@@ -252,7 +255,7 @@ class FollowedTarget : public FollowerTest, public testing::WithParamInterface<C
 TEST_P(FollowedTarget, IsPredictedWhereItsMetricGoesTheRightWay) {
   journal({10, 20, 40}, false);
   const runs::RunSummary& summary = run_.summary;
-  const bool is_loss = GetParam().metric == std::string("mlm_loss");
+  const bool is_loss = std::string(GetParam().metric).ends_with("loss");
   EXPECT_EQ(summary.value, is_loss ? loss_at(40) : accuracy_at(40));
   EXPECT_FALSE(summary.time_to_accuracy_seconds);
   ASSERT_EQ(summary.crossing.has_value(), GetParam().gets_there);
@@ -277,7 +280,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Course{"accuracy_rises", "mlm_accuracy", 0.6, 0.1, 0.5, true},
                     Course{"accuracy_falls", "mlm_accuracy", 0.6, -0.1, -0.5, false},
                     Course{"loss_falls", "mlm_loss", 2.5, -0.1, -0.5, true},
-                    Course{"loss_rises", "mlm_loss", 2.5, 0.1, 0.5, false}),
+                    Course{"loss_rises", "mlm_loss", 2.5, 0.1, 0.5, false},
+                    Course{"f1_rises", "f1", 0.6, 0.1, 0.5, true},
+                    Course{"f1_falls", "f1", 0.6, -0.1, -0.5, false},
+                    Course{"task_loss_falls", "loss", 2.5, -0.1, -0.5, true},
+                    Course{"task_loss_rises", "loss", 2.5, 0.1, 0.5, false}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST_F(FollowerTest, ForgetsARemovedCheckpoint) {

@@ -127,6 +127,8 @@ TEST(PredictCrossing, KnowsMlperfsTaskFromTheFirstEvaluation) {
   EXPECT_GE(crossing->high, 700);
   EXPECT_FALSE(higher({like_mlperf()[0]}, 0.6)) << "another target is another task";
   EXPECT_FALSE(predict_crossing({like_mlperf()[0]}, 0.72, Better::Lower, {}));
+  EXPECT_FALSE(predict_crossing({like_mlperf()[0]}, 0.72, Better::Higher, {}, "f1"));
+  EXPECT_TRUE(earlier_predictions({like_mlperf()[0]}, 0.72, Better::Higher, {}, "f1").empty());
 }
 
 TEST(PredictCrossing, LeavesMlperfsModelWhereNoRunOfItWas) {

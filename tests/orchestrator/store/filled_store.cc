@@ -73,9 +73,10 @@ void fill_store(const base::Path& directory, const FilledStore& what) {
   add_steps(numbers("n", 5 * (what.runs - 1)) +
             ", rows AS (SELECT 2 + (i - 1) / 5 AS run, 1 + (i - 1) % 5 AS step FROM n) ");
   add_steps(numbers("n", what.long_run_steps) + ", rows AS (SELECT 1 AS run, i AS step FROM n) ");
-  store.execute(numbers("n", 2 * what.runs) +
-                "INSERT INTO evaluations(run, attempt, sequence, step, seconds, mlm_accuracy, "
-                "mlm_loss, target_met) SELECT (i + 1) / 2, i, 99, 5, 5, 0.25, 5, 0 FROM n");
+  store.execute(
+      numbers("n", 2 * what.runs) +
+      "INSERT INTO evaluations(run, attempt, sequence, step, seconds, mlm_accuracy, "
+      "mlm_loss, target_met, value) SELECT (i + 1) / 2, i, 99, 5, 5, 0.25, 5, 0, 0.25 FROM n");
   store.execute(numbers("n", what.runs) +
                 "INSERT INTO checkpoints(run, attempt, sequence, step, seconds, name, status, "
                 "bytes, whole_seconds, utc) SELECT i, 2 * i, 100, 5, 5, 'step-5', 'failed', 10, 1, "

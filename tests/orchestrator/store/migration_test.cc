@@ -52,7 +52,7 @@ constexpr const char* kDigestsOfVersions[] = {
     "2182cfbe92df9da5114c9daac136c4f5", "63679716e499f149492ee29cf5fce8ae",
     "a4a374169da0459f7da2d9dad35a21e2", "f9d7a0408e4b66ec5face2dfea4df590",
     "44aba103c94f65730396422eaad5dcd8", "12325727b9dcea9b08150d608e011e61",
-    "228fbf45da6f25ee6884615002bca72d",
+    "228fbf45da6f25ee6884615002bca72d", "4a87edf26482cef7eefb1973c1ec5516",
 };
 
 TEST(Migration, WhatAVersionBroughtNeverChanges) {
@@ -108,7 +108,13 @@ TEST_P(Versions, AreReadAndWrittenLikeNewOnes) {
   EXPECT_EQ(opened.launches(over.number).at(0).handle, "slurm:12:0123456789abcdef");
   const runs::Attempt attempt = opened.attempts(open.number).at(0);
   EXPECT_EQ(attempt.row, runs::AttemptNumber{8});
-  EXPECT_EQ(opened.evaluations(open.number, 0).at(0).target_met, true);
+  const store::EvaluationRow evaluation = opened.evaluations(open.number, 0).at(0);
+  EXPECT_EQ(evaluation.target_met, true);
+  EXPECT_EQ(evaluation.mlm_accuracy, 0.375);
+  if (GetParam() < store::kEvaluationMetricsVersion) {
+    EXPECT_EQ(evaluation.value, 0.375) << "of its run's metric";
+    EXPECT_TRUE(evaluation.metrics.empty());
+  }
   EXPECT_EQ(opened.checkpoint_failures(over.number).count, 1);
   EXPECT_EQ(opened.newest_warnings(open.number, 9).size(), 1U);
   if (GetParam() >= 2) {

@@ -57,7 +57,9 @@ std::vector<std::string> meant(const std::string& table, const std::string& colu
       {"attempts.judged", {"1", "0"}},
       {"steps.place", {"1", "1"}},
       {"checkpoints.status", {"'failed'", "'written'"}},
+      {"evaluations.mlm_accuracy", {"0.125", "0.375"}},
       {"evaluations.target_met", {"0", "1"}},
+      {"evaluations.metrics", {"'{\"f1\":0.5}'", "'{}'"}},
       {"timelines.attempt", {"7", "8"}},
       {"timelines.bucket_bytes", {"'[4096.0,1024.0]'", "'[2048.0]'"}},
       {"timelines.launched", {"'[0.5,0.75]'", "'[0.5]'"}},
@@ -81,6 +83,7 @@ std::string made_of(const std::string& table, const std::string& column, std::si
   if (name == "runs.target_times_baseline") return row == 0 ? "2" : "NULL";
   if (name == "runs.scheduler") return row == 0 ? "'slurm'" : "'local'";
   if (name == "steps.place") return "1";
+  if (name == "evaluations.value") return row == 0 ? "0.125" : "0.375";  // of mlm_accuracy
   return "default";
 }
 

@@ -57,8 +57,8 @@ class PredictionsTest : public testing::Test {
   std::optional<runs::Crossing> predicted(const runs::Run& run) {
     const auto points = evaluation_points(RunAxis(store_.attempts(run.number)),
                                           store_.evaluations(run.number, 0), run);
-    return runs::predict_crossing(points, *run.summary.target, better_of(run.summary),
-                                  past_runs(store_, run));
+    return runs::predict_crossing(points, *run.summary.target, runs::better_of(run.summary.metric),
+                                  past_runs(store_, run), run.summary.metric);
   }
 
   const tests::TemporaryDirectory folder_;

@@ -71,7 +71,7 @@ trainer::contract::StepRecord distinct_step() {
   r.learning_rate = 26;
   return r;
 }
-std::vector<trainer::contract::JournalRecord> distinct_journal() {
+std::vector<trainer::contract::JournalRecord> distinct_journal(const std::string& metric) {
   trainer::contract::StartRecord start;
   start.bucket_bytes = {4096, 1024};
   trainer::contract::EvalRecord evaluation;
@@ -79,6 +79,7 @@ std::vector<trainer::contract::JournalRecord> distinct_journal() {
   evaluation.mlm_accuracy = 32;
   evaluation.mlm_loss = 33;
   evaluation.target_met = true;
+  evaluation.metrics = {{metric, 34}};
   trainer::contract::CheckpointRecord checkpoint;
   checkpoint.step = 41;
   checkpoint.name = "step-41";
@@ -130,7 +131,7 @@ void write_everything(const base::Path& directory) {
     auto attempt = distinct<runs::Attempt>(kind);
     if (kind == 3) attempt.slowest.reset();
     attempt.row = store.add_attempt(run.number, 5, "0123456789abcdef");
-    store.append(run, attempt, distinct_journal());
+    store.append(run, attempt, distinct_journal(run.summary.metric));
     store.judge(attempt.row, {distinct<slurm::NodeEvent>(kind)});
     store.put_node_news({{}, {distinct<slurm::NodeStanding>(kind)}, {}}, 1);
     store.put_webhook(distinct<store::WebhookPlace>(kind));
