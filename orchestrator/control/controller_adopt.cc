@@ -106,7 +106,12 @@ void take_state(const FoundRun& found, store::NewRun* run, std::vector<runs::Lau
     run->failures = found.state->failures;
     run->progress_step = found.state->progress_step;
     run->settled = runs::is_over(run->state);
-    if (!launches->empty()) launches->back().over = launches->back().number <= found.state->launch;
+    // Of a run that was extended it may be from before: its journal knows.
+    const bool may_go_further = run->state == runs::RunState::Succeeded && run->changed_utc &&
+                                run->changed_utc != found.state->changed_utc;
+    if (!launches->empty()) {
+      launches->back().over = launches->back().number <= found.state->launch && !may_go_further;
+    }
     // Written when an earlier one ended, or before the run was resumed: what became of the newest
     // is known after a visit.
     if (!launches->empty() && !launches->back().over) {

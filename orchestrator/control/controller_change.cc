@@ -42,11 +42,10 @@ std::int64_t newest_checkpoint(base::FileSystem& files, const base::Path& run_di
   return -1;
 }
 
+// That it was changed before the change: whoever has only the directory asks the journals then
+// whether the run has come to the end of its file (take_state).
 void write_records(base::FileSystem& files, const runs::Run& run, bool resumes) {
   const base::Path directory = run.directory;
-  if (trainer::contract::RunDirectory::open(files, directory).run_json() != run.config) {
-    base::replace_file(files, directory / "run.json", run.config);
-  }
   if (auto submission = runs::read_submission(files, directory)) {
     submission->changed_utc = run.changed_utc;
     if (resumes) {
@@ -55,12 +54,16 @@ void write_records(base::FileSystem& files, const runs::Run& run, bool resumes) 
     }
     runs::write_submission(files, directory, *submission);
   }
+  if (trainer::contract::RunDirectory::open(files, directory).run_json() != run.config) {
+    base::replace_file(files, directory / "run.json", run.config);
+  }
   auto state = resumes ? runs::read_state(files, directory) : std::nullopt;
   if (!state) return;
   state->state = runs::RunState::Queued;
   state->error.clear();
   state->ended_utc.reset();
   state->failures = 0;
+  state->changed_utc = run.changed_utc;
   runs::write_state(files, directory, *state);
 }
 

@@ -86,6 +86,7 @@ struct OpenRun {
     if (resumes()) {
       state = {runs::RunState::Queued, "", std::nullopt, 0, run.progress_step, 0};
     }
+    state.changed_utc = run.changed_utc;
     for (const runs::Launch& launch : launches) {
       if (launch.over) state.launch = launch.number;
     }

@@ -30,9 +30,6 @@ void write_config(base::FileSystem& files, const base::Path& directory, const st
 }
 
 void write_down(base::FileSystem& files, const ReadingOrder& order) {
-  if (order.config) write_config(files, order.directory, *order.config);
-  // The state before the launches: a launch that is over without a state that says so counts as
-  // the end of its run.
   if (order.submission) {
     auto submission = runs::read_submission(files, order.directory);
     const runs::SubmissionRecord& wanted = *order.submission;
@@ -46,6 +43,10 @@ void write_down(base::FileSystem& files, const ReadingOrder& order) {
       runs::write_submission(files, order.directory, *submission);
     }
   }
+  // After the submission, which says that it was changed.
+  if (order.config) write_config(files, order.directory, *order.config);
+  // The state before the launches: a launch that is over without a state that says so counts as
+  // the end of its run.
   if (order.state) {
     const auto state = runs::read_state(files, order.directory);
     const bool begun = order.state->launch > 0 || runs::is_over(order.state->state);

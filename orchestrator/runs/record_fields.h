@@ -171,6 +171,7 @@ void fields(Archive& archive, R& r) {
   archive(kept("failures"), r.failures);
   archive(kept("progress_step"), r.progress_step);
   archive(kept("launch"), r.launch);
+  archive(kept("changed_utc").if_any(), r.changed_utc);
 }
 
 }  // namespace regatta::orchestrator::runs

@@ -216,10 +216,12 @@ void Store::write_run(const runs::Run& run) {
   runs::Run written = run;
   {
     Statement ask = writer_->prepare(
-        "SELECT steps, target, target_times_baseline, time_to_accuracy FROM runs WHERE number = ?1 "
-        "AND changed_utc > ifnull(?2, 0)");
-    ask.bind(runs::row_of(run.number), run.changed_utc);
-    if (ask.step()) {
+        "SELECT steps, target, target_times_baseline, time_to_accuracy, "
+        "changed_utc > ifnull(?2, 0), wanted = ?3 FROM runs WHERE number = ?1");
+    ask.bind(runs::row_of(run.number), run.changed_utc, static_cast<int>(runs::Wanted::Resume));
+    const bool found = ask.step();
+    if (found && ask.integer(5) != 0) written.drained = false;  // it is to be taken up
+    if (found && !ask.is_null(4) && ask.integer(4) != 0) {
       const auto number = [&ask](int column) {
         return ask.is_null(column) ? std::nullopt : std::optional(ask.number(column));
       };

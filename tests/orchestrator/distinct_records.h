@@ -77,8 +77,8 @@ class Distinct {
          tags, note, changed_utc, forked_from, forked_checkpoint);
   }
   void set(orchestrator::runs::RecordedState& r) {
-    auto& [state, error, ended_utc, failures, progress_step, launch] = r;
-    fill(state, error, ended_utc, failures, progress_step, launch);
+    auto& [state, error, ended_utc, failures, progress_step, launch, changed_utc] = r;
+    fill(state, error, ended_utc, failures, progress_step, launch, changed_utc);
   }
   void set(orchestrator::store::StepRow& r) {
     auto& [cursor, attempt, step, seconds, loss, mlm_loss, samples, tokens, step_seconds,

@@ -307,6 +307,40 @@ TEST_F(ChangeTest, AnExtensionOutlivesTheController) {
   }
 }
 
+// The power failed while it was written down, and the store is lost: the run file and that it was
+// changed are there, and the state is of before. An end behind the change stays one.
+TEST_F(ChangeTest, AnExtensionThatWasHalfWrittenIsFoundInTheDirectory) {
+  const std::string id = finished();
+  const base::Path state_file = directory(id).path() / "state.json";
+  const std::string old_state = tests::file_text(state_file);
+  EXPECT_TRUE(controller_->extend(id, R"({"steps": 200})"));
+  tests::write_file(state_file, old_state);
+  lose_the_store();
+  ticks(4);
+  ASSERT_EQ(scheduler_.launches.size(), 2U);
+  train(id, 100, 200, 0.4);
+  ASSERT_EQ(state(id), runs::RunState::Succeeded);
+  const auto ended = run(id).ended_utc;
+  lose_the_store();
+  ticks(10);
+  EXPECT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_EQ(run(id).ended_utc, ended);
+  EXPECT_EQ(scheduler_.launches.size(), 2U) << "started again";
+}
+
+// What says that it was changed is written before the change.
+TEST_F(ChangeTest, TheSubmissionSaysThatItWasChangedBeforeTheRunFileIsAnother) {
+  const std::string id = finished();
+  const std::string old_config = directory(id).run_json();
+  const base::Path run_json = directory(id).path() / "run.json";
+  std::filesystem::remove(run_json);
+  std::filesystem::create_directory(run_json);  // no run file can be written there
+  EXPECT_TRUE(controller_->extend(id, R"({"steps": 200})"));
+  std::filesystem::remove(run_json);
+  tests::write_file(run_json, old_config);
+  EXPECT_TRUE(runs::read_submission(base::posix_file_system(), directory(id).path())->changed_utc);
+}
+
 // The controller's own disk fails in the transaction: nothing is changed, and the user is told.
 TEST_F(ChangeTest, WhatTheStoreCannotKeepIsNotDone) {
   const std::string id = finished();

@@ -127,11 +127,12 @@ bool World::attempt(const std::string& what, const std::function<void()>& call) 
 void World::lose_what_is_unwritten(Wish* wish) {
   wish->told.reset();
   if (wish->id.empty() || wish->removed) return;
-  if (wish->steps && cluster_.steps_of(directory_of(*wish)) != *wish->steps) {
+  const auto submission = runs::read_submission(jobs_mount_, directory_of(*wish));
+  const bool says_changed = submission && submission->changed_utc;
+  if (wish->steps && (cluster_.steps_of(directory_of(*wish)) != *wish->steps || !says_changed)) {
     wish->steps.reset();
     wish->unsure = true;
   }
-  const auto submission = runs::read_submission(jobs_mount_, directory_of(*wish));
   const auto state = runs::read_state(jobs_mount_, directory_of(*wish));
   const bool cancelled = submission && submission->wanted == runs::Wanted::Cancel;
   const bool over =

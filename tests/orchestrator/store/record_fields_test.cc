@@ -363,6 +363,25 @@ TEST(Records, OfARunKeepAChangeThatItsWriterDoesNotKnow) {
   EXPECT_FALSE(stored.drained) << "the loop has to see it once more";
 }
 
+// Its writer knows of the change and could not take it up yet, as the store failed: whoever comes
+// next still has to.
+TEST(Records, OfARunThatIsToBeTakenUpStaysOpen) {
+  const TemporaryDirectory folder;
+  store::Store store(folder.path());
+  runs::Run run = *store.run(store.add_run(new_run("a")));
+  run.state = runs::RunState::Succeeded;
+  run.changed_utc = 5;
+  store.change_run(run, {"steps", true, false, std::nullopt}, "");
+  run.drained = run.settled = true;
+  store.update_run(run);
+  ASSERT_EQ(store.unfinished_runs().size(), 1U);
+  EXPECT_EQ(store.unfinished_runs()[0].wanted, runs::Wanted::Resume);
+  run.wanted = runs::Wanted::Run;
+  EXPECT_TRUE(store.take_up(run));
+  store.update_run(run);
+  EXPECT_TRUE(store.unfinished_runs().empty());
+}
+
 // The writer's summary says that it was met, of the target that was.
 TEST(Records, OfARunTellOfNoTargetThatIsNoLongerOne) {
   const TemporaryDirectory folder;
