@@ -108,7 +108,7 @@ TEST(VerifyDataProcess, TellsTheFiguresOfText) {
   EXPECT_EQ(told.errors, "");
   EXPECT_THAT(told.text, StartsWith("ok\ntask        pretraining\ntraining    "));
   EXPECT_THAT(told.text, HasSubstr("\nheld out    "));
-  EXPECT_THAT(told.text, HasSubstr(" 0 unknown tokens\nvocabulary  37 pieces\n"));
+  EXPECT_THAT(told.text, HasSubstr(" 0 unknown tokens\nvocabulary  39 pieces\n"));
   EXPECT_THAT(told.text, testing::EndsWith("\nfingerprint " + fingerprint + "\n"));
   const base::Output output = verify_data({path, "--json"});
   EXPECT_EQ(output.exit.code, 0) << output.errors;
@@ -116,7 +116,7 @@ TEST(VerifyDataProcess, TellsTheFiguresOfText) {
   EXPECT_EQ(made["ok"], true);
   EXPECT_EQ(made["directory"], path);
   EXPECT_EQ(made["fingerprint"], fingerprint);
-  EXPECT_EQ(made["vocabulary"], 37);
+  EXPECT_EQ(made["vocabulary"], 39);
   const Expected expected = expected_of(40);
   for (const auto& [key, count] :
        {std::pair("documents", expected.documents), std::pair("sentences", expected.sentences),
@@ -137,7 +137,7 @@ TEST(VerifyDataProcess, TellsTheSamplesOfATask) {
   const base::Output told = verify_data({classes.string()});
   EXPECT_EQ(told.exit.code, 0) << told.errors;
   EXPECT_THAT(told.text, StartsWith("ok\ntask        classification\ntraining    3 samples\n"
-                                    "evaluation  2 samples\nvocabulary  37 pieces\n"
+                                    "evaluation  2 samples\nvocabulary  39 pieces\n"
                                     "labels      bad, good\nfingerprint "));
   const base::Path questions = question_dataset(directory.path() / "questions");
   const json made = json::parse(verify_data({questions.string(), "--json"}).text, nullptr, false);
