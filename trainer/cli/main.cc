@@ -32,6 +32,7 @@
 #include "trainer/run/launcher.h"
 #include "trainer/run/stop_signals.h"
 #include "trainer/run/training_run.h"
+#include "trainer/samples/mixture.h"
 #include "trainer/samples/sampler.h"
 #include "trainer/step/memory_needs.h"
 #include "trainer/step/train_loop.h"
@@ -131,7 +132,18 @@ class Run {
   static void complete(contract::RunConfig* config) {
     if (config->model.vocabulary != 0) return;
     config->model.vocabulary =
-        static_cast<int>(data::Dataset::open(config->data.path).vocabulary().size());
+        static_cast<int>(samples::Datasets::open(config->data).vocabulary().size());
+  }
+  // Of datasets that are the same but spelled in another way.
+  static void take_spelling(const contract::DataConfig& there, contract::DataConfig* here) {
+    const std::vector<std::string> paths = contract::data_paths(there);
+    std::size_t i = 0;
+    contract::change_data_paths(here, [&](const std::string& path) {
+      std::error_code error;
+      const std::size_t at = i++;
+      const bool same = at < paths.size() && std::filesystem::equivalent(paths[at], path, error);
+      return same ? paths[at] : path;
+    });
   }
   // Who names another file means the run as that says, if a run may change so, and else another
   // run.
@@ -143,10 +155,7 @@ class Run {
     }
     contract::RunConfig there =
         contract::parse_run_config(files.read(run_json, kMaxTextBytes), run_json.string());
-    std::error_code error;
-    if (std::filesystem::equivalent(there.data.path, config.data.path, error)) {
-      config.data.path = there.data.path;  // spelled in another way
-    }
+    take_spelling(there.data, &config.data);
     if ((there.model.vocabulary == 0) != (config.model.vocabulary == 0)) {
       complete(&there);
       complete(&config);
@@ -211,8 +220,9 @@ class Run {
   [[nodiscard]] contract::RunConfig config_from_file() const {
     contract::RunConfig config =
         contract::parse_run_config(base::posix_file_system().read(file_, kMaxTextBytes), file_);
-    config.data.path =
-        std::filesystem::absolute(base::Path(file_)).parent_path() / config.data.path;
+    const base::Path folder = std::filesystem::absolute(base::Path(file_)).parent_path();
+    contract::change_data_paths(&config.data,
+                                [&](const std::string& path) { return (folder / path).string(); });
     return config;
   }
   // What the dataset and the options decide is filled in; what the machine does is left to it.

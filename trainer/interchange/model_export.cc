@@ -15,6 +15,7 @@
 #include "trainer/interchange/question_head.h"
 #include "trainer/interchange/staged_directory.h"
 #include "trainer/run/checkpoint_choice.h"
+#include "trainer/samples/mixture.h"
 
 namespace regatta::trainer::interchange {
 namespace {
@@ -35,21 +36,32 @@ struct Tokenization {
   std::string data_fingerprint;  // empty: not known
 };
 
-// The vocabulary and rules that the model was trained with.
+data::Manifest manifest_of(base::FileSystem& files, const Path& dataset) {
+  return data::parse_manifest(files.read(dataset / data::kManifestName, kMaxDatasetManifest));
+}
+
+// The vocabulary and rules that the model was trained with: every dataset of it has them.
 Tokenization tokenization_of(base::FileSystem& files, const contract::RunConfig& config,
                              const ExportOptions& options) {
   if (!options.vocabulary.empty()) {
     return {data::Vocabulary::load(options.vocabulary, files), !options.cased, ""};
   }
-  const Path dataset = config.data.path;
+  const std::vector<std::string> paths = contract::data_paths(config.data);
+  Path dataset = paths.front();
   try {
-    const data::Manifest manifest =
-        data::parse_manifest(files.read(dataset / data::kManifestName, kMaxDatasetManifest));
+    const data::Manifest manifest = manifest_of(files, dataset);
     Tokenization tokenization{data::Vocabulary::load(dataset / data::kVocabularyName, files),
-                              manifest.tokenizer.lower_case, manifest.fingerprint};
+                              manifest.tokenizer.lower_case, ""};
     if (tokenization.vocabulary.digest() != manifest.vocabulary_digest) {
       throw Error(Code::User, "its vocab.txt has changed");
     }
+    std::vector<std::string> fingerprints;
+    for (const std::string& path : paths) {
+      dataset = path;
+      fingerprints.push_back(manifest_of(files, dataset).fingerprint);
+    }
+    tokenization.data_fingerprint =
+        samples::mixture_fingerprint(fingerprints, contract::data_weights(config.data));
     return tokenization;
   } catch (const Error& error) {
     throw Error(error.code(), "no vocabulary in the dataset " + shown(dataset) + ": " +

@@ -22,6 +22,7 @@
 #include "trainer/model/initial_weights.h"
 #include "trainer/run/checkpoint_choice.h"
 #include "trainer/run/checkpoint_keeper.h"
+#include "trainer/samples/mixture.h"
 
 namespace regatta::trainer::interchange {
 namespace {
@@ -198,24 +199,26 @@ void check_case(base::FileSystem& files, const Path& path, const data::Dataset& 
 // What `run` starts from, as it will read it.
 struct Run {
   contract::RunConfig config;  // as in run.json
-  data::Dataset dataset;
+  samples::Datasets datasets;
   contract::ModelShape shape;  // with the dataset's vocabulary
 };
 
 Run open_run(base::FileSystem& files, const Path& run_file) {
   contract::RunConfig config =
       contract::parse_run_config(files.read(run_file, kMaxText), run_file.string());
-  config.data.path = std::filesystem::absolute(run_file).parent_path() / config.data.path;
-  data::Dataset dataset = data::Dataset::open(config.data.path);
+  const Path folder = std::filesystem::absolute(run_file).parent_path();
+  contract::change_data_paths(&config.data,
+                              [&](const std::string& path) { return (folder / path).string(); });
+  samples::Datasets datasets = samples::Datasets::open(config.data);
   contract::ModelShape shape = config.model;
-  const auto pieces = static_cast<int>(dataset.vocabulary().size());
+  const auto pieces = static_cast<int>(datasets.vocabulary().size());
   if (shape.vocabulary != 0 && shape.vocabulary != pieces) {
     throw Error(Code::User, shown(run_file) + ": model.vocabulary is " +
                                 std::to_string(shape.vocabulary) + ", but the dataset has " +
                                 std::to_string(pieces) + " pieces; leave the key out");
   }
   shape.vocabulary = pieces;
-  return {std::move(config), std::move(dataset), shape};
+  return {std::move(config), std::move(datasets), shape};
 }
 
 struct Imported {
@@ -274,8 +277,8 @@ Imported from_hugging_face(base::FileSystem& files, const ImportOptions& options
   check_shape_agrees(run.shape, theirs.shape, options.run_file, config_file);
   check_vocabulary(
       files, options.vocabulary.empty() ? options.from / data::kVocabularyName : options.vocabulary,
-      run.dataset, theirs.shape.vocabulary);
-  check_case(files, options.from / kTokenizerConfigFile, run.dataset);
+      run.datasets.first(), theirs.shape.vocabulary);
+  check_case(files, options.from / kTokenizerConfigFile, run.datasets.first());
 
   HuggingFaceWeights weights(files, options.from, theirs.shape.vocabulary);
   const contract::TensorTable table = contract::make_tensor_table(run.shape);
@@ -346,7 +349,7 @@ Imported from_tensorflow(base::FileSystem& files, const ImportOptions& options, 
       options.with_optimizer ? checkpoint::Moments::Read : checkpoint::Moments::Skip);
   check_vocabulary(
       files, options.vocabulary.empty() ? directory / data::kVocabularyName : options.vocabulary,
-      run.dataset, weights.rows());
+      run.datasets.first(), weights.rows());
   const contract::TensorTable table = contract::make_tensor_table(run.shape);
   Imported imported;
   std::set<std::string> initialised;
@@ -408,7 +411,7 @@ ImportReport import_model(base::FileSystem& files, const base::Clock& clock,
   run.config.model = run.shape;
   const contract::TensorTable table = contract::make_tensor_table(run.shape);
   run::CheckpointKeeper keeper({files, clock, directory, contract::Fence(directory, 0), run.config,
-                                table, run.dataset.fingerprint(), base::random_hex(8)});
+                                table, run.datasets.fingerprint(), base::random_hex(8)});
   const contract::CheckpointRecord written =
       keeper.write(imported.step, imported.state.whole(table), std::nullopt).front();
   if (written.status != "written") throw Error(Code::Operator, written.message);

@@ -32,7 +32,8 @@ constexpr std::uint64_t kEndBytes = 64U << 10U;  // of a journal, that hold how 
 constexpr double kSlowDisk = 200e6;
 
 // The run file, with what it leaves to the dataset and to the machine filled in.
-contract::RunConfig complete_config(const AttemptContext& context, const data::Dataset& dataset) {
+contract::RunConfig complete_config(const AttemptContext& context,
+                                    const samples::Datasets& dataset) {
   contract::RunConfig config = context.config;
   const int ranks_per_node = context.group.ranks_per_node();
   const int pieces = static_cast<int>(dataset.vocabulary().size());
@@ -134,7 +135,7 @@ void check_memory(double bytes) {
 }  // namespace
 
 AttemptRunner::Inputs::Inputs(const AttemptContext& context)
-    : dataset(data::Dataset::open(context.config.data.path)),
+    : dataset(samples::Datasets::open(context.config.data)),
       config(complete_config(context, dataset)),
       training(dataset, data::Split::Training, config.data, config.seed, config.shuffle_labels),
       evaluation(samples::evaluation_samples(dataset, config.data, config.evaluate_samples)),

@@ -18,7 +18,7 @@
 #include "trainer/run/deadline.h"
 #include "trainer/run/journal_writer.h"
 #include "trainer/run/training_run.h"
-#include "trainer/samples/sampler.h"
+#include "trainer/samples/mixture.h"
 #include "trainer/step/plan_learning.h"
 #include "trainer/step/snapshot.h"
 #include "trainer/step/train_loop.h"
@@ -57,9 +57,9 @@ class AttemptRunner {
   // What a run trains on and with.
   struct Inputs {
     explicit Inputs(const AttemptContext& context);
-    data::Dataset dataset;
+    samples::Datasets dataset;
     contract::RunConfig config;  // complete
-    samples::SampleSource training;
+    samples::Mixture training;
     std::vector<samples::Sample> evaluation;
     double baseline = 0;
     std::unique_ptr<device::Device> device;

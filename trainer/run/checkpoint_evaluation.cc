@@ -15,9 +15,8 @@
 #include "checkpoint/shards.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
-#include "trainer/data/dataset.h"
 #include "trainer/run/checkpoint_choice.h"
-#include "trainer/samples/sampler.h"
+#include "trainer/samples/mixture.h"
 #include "trainer/step/evaluation.h"
 #include "trainer/step/train_loop.h"
 
@@ -33,33 +32,37 @@ constexpr int kMostRanks = 1 << 20;
 
 // The data to evaluate on, and what the model was trained on as far as it is known.
 struct Data {
-  data::Dataset evaluated;
-  std::optional<data::Dataset> own;  // nothing: it is the same, or gone
+  samples::Datasets evaluated;
+  std::optional<samples::Datasets> own;  // nothing: it is the same, or gone
 
   [[nodiscard]] bool is_own() const { return !own; }
 };
+
+std::string own_paths(const contract::RunConfig& config) {
+  return base::join(contract::data_paths(config.data), ", ");
+}
 
 Data open_data(const contract::RunConfig& config, const EvaluationOptions& options,
                CheckpointEvaluation* evaluation) {
   if (options.dataset.empty()) {
     try {
-      return {data::Dataset::open(config.data.path), std::nullopt};
+      return {samples::Datasets::open(config.data), std::nullopt};
     } catch (const Error& error) {
       throw Error(error.code(),
                   std::string(error.what()) + "; name another dataset with --dataset");
     }
   }
-  Data data{data::Dataset::open(options.dataset), std::nullopt};
+  Data data{samples::Datasets::open(options.dataset), std::nullopt};
   try {
-    data.own = data::Dataset::open(config.data.path);
+    data.own = samples::Datasets::open(config.data);
   } catch (const Error&) {
-    evaluation->notes.push_back("the run's own dataset " + shown(config.data.path) +
+    evaluation->notes.push_back("the run's own dataset " + shown(own_paths(config)) +
                                 " cannot be read, so only the size of the vocabulary is compared");
     return data;
   }
   if (data.own->vocabulary().digest() != data.evaluated.vocabulary().digest()) {
     throw Error(Code::User, shown(options.dataset) + " has another vocabulary than the run's " +
-                                shown(config.data.path) +
+                                shown(own_paths(config)) +
                                 "; prepare it with --vocab of that one's vocab.txt");
   }
   if (data.own->fingerprint() == data.evaluated.fingerprint()) data.own.reset();
@@ -75,7 +78,7 @@ void check_fit(const checkpoint::Entry& entry, const contract::RunConfig& config
   }
   if (options.dataset.empty() && entry.manifest->data_fingerprint != data.evaluated.fingerprint()) {
     throw Error(Code::User, entry.name + " was trained on other data than " +
-                                shown(config.data.path) +
+                                shown(own_paths(config)) +
                                 " now holds; name the data to evaluate on with --dataset");
   }
 }
@@ -115,7 +118,7 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
   const Data data = open_data(config, options, &evaluation);
   const auto pieces = static_cast<int>(data.evaluated.vocabulary().size());
   if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
-    throw Error(Code::User, shown(data.evaluated.directory()) + " has a vocabulary of " +
+    throw Error(Code::User, shown(data.evaluated.name()) + " has a vocabulary of " +
                                 std::to_string(pieces) + " pieces, the run's model one of " +
                                 std::to_string(config.model.vocabulary) +
                                 "; name a dataset of its vocabulary with --dataset");
@@ -137,7 +140,7 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
       samples::evaluation_samples(data.evaluated, config.data, config.evaluate_samples);
   evaluation.run = config.name;
   evaluation.checkpoint = chosen.path.filename().string();
-  evaluation.dataset = data.evaluated.directory();
+  evaluation.dataset = data.evaluated.name();
   evaluation.device = device->description();
   evaluation.ranks = ranks_of(chosen.manifest);
   const double start = clock.monotonic_seconds();
