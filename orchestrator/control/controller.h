@@ -207,6 +207,8 @@ class Controller {
   void refuse_unreadable(const std::string& run_name);
   void wait_for_first_visit(const std::string& name);
   void do_beside(const base::Path& directory, double seconds, const std::function<void()>& work);
+  // Whether all are there, and have the same vocabulary; its pieces.
+  PreviewCheck check_datasets(const trainer::contract::DataConfig& data, int* vocabulary);
   static constexpr double kListSeconds = 5;          // for a run's checkpoints to be listed
   static constexpr double kLookAgainSeconds = 0.01;  // between two looks at what is waited for
   // What a new run's directory is made of, beside run.json and submission.json.

@@ -65,24 +65,40 @@ Preview Controller::preview(const std::string& body, const std::vector<std::stri
   const auto plan_json =
       asked.plan ? std::optional(topology::plan::to_json(*asked.plan)) : std::nullopt;
   preview.start = scheduler_.preview(preview.directory, without_secrets(asked.config), plan_json);
-  const base::Path dataset = asked.config.data.path;
-  const auto vocabulary = std::make_shared<int>(0);
-  PreviewCheck data{"dataset", true, ""};
-  try {
-    do_beside(dataset, kDatasetSeconds, [files = &files_, dataset, vocabulary] {
-      *vocabulary = plan::vocabulary_of(*files, dataset);
-    });
-    data.good = *vocabulary > 0;
-    data.detail = *data.good ? std::to_string(*vocabulary) + " pieces of vocabulary"
-                             : "no dataset in " + base::printable(dataset.string()) +
-                                   " that this machine can see; `regatta-train prepare` makes one";
-  } catch (const base::Error& error) {
-    data.good = std::nullopt;
-    data.detail = error.what();
-  }
-  preview.checks = {data, check_memory(asked.config, data.good.value_or(false) ? *vocabulary : 0),
+  int vocabulary = 0;
+  const PreviewCheck data = check_datasets(asked.config.data, &vocabulary);
+  preview.checks = {data, check_memory(asked.config, data.good.value_or(false) ? vocabulary : 0),
                     check_nodes(scheduler_, asked.config)};
   return preview;
+}
+
+// The first that is at fault is told.
+PreviewCheck Controller::check_datasets(const trainer::contract::DataConfig& data,
+                                        int* vocabulary) {
+  std::string first;
+  for (const std::string& path : trainer::contract::data_paths(data)) {
+    const auto found = std::make_shared<int>(0);
+    try {
+      do_beside(path, kDatasetSeconds,
+                [files = &files_, path, found] { *found = plan::vocabulary_of(*files, path); });
+    } catch (const base::Error& error) {
+      return {"dataset", std::nullopt, error.what()};
+    }
+    if (*found <= 0) {
+      return {"dataset", false,
+              "no dataset in " + base::printable(path) +
+                  " that this machine can see; `regatta-train prepare` makes one"};
+    }
+    if (!first.empty() && *found != *vocabulary) {
+      return {"dataset", false,
+              base::printable(path) + " has a vocabulary of " + std::to_string(*found) +
+                  " pieces, " + base::printable(first) + " one of " + std::to_string(*vocabulary) +
+                  "; prepare both with the same --vocab"};
+    }
+    if (first.empty()) first = path;
+    *vocabulary = *found;
+  }
+  return {"dataset", true, std::to_string(*vocabulary) + " pieces of vocabulary"};
 }
 
 }  // namespace regatta::orchestrator::control

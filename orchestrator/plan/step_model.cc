@@ -90,14 +90,15 @@ void take_vocabulary(const std::string& file, int given, RunConfig* config) {
   int& vocabulary = config->model.vocabulary;
   if (given > 0) vocabulary = given;
   const base::Path folder = file == "-" ? base::Path(".") : base::Path(file).parent_path();
-  if (vocabulary == 0 && !config->data.path.empty()) {
-    vocabulary = vocabulary_of(base::posix_file_system(), folder / config->data.path);
+  const std::string dataset = trainer::contract::data_paths(config->data).front();
+  if (vocabulary == 0 && !dataset.empty()) {  // all datasets have the same
+    vocabulary = vocabulary_of(base::posix_file_system(), folder / dataset);
   }
   if (vocabulary > 0) return;
   throw base::Error(base::Code::User,
                     (file == "-" ? "stdin" : file) +
                         ": the vocabulary size is unknown, since there is no dataset at '" +
-                        base::printable(config->data.path) + "' yet; give --vocabulary");
+                        base::printable(dataset) + "' yet; give --vocabulary");
 }
 
 }  // namespace regatta::orchestrator::plan

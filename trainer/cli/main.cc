@@ -143,6 +143,17 @@ class Run {
     if (config->model.vocabulary != 0 && (!classes || config->model.labels != 0)) return;
     run::complete_model(base::posix_file_system(), "the run file", config);
   }
+  // Of datasets that are the same but spelled in another way.
+  static void take_spelling(const contract::DataConfig& there, contract::DataConfig* here) {
+    const std::vector<std::string> paths = contract::data_paths(there);
+    std::size_t i = 0;
+    contract::change_data_paths(here, [&](const std::string& path) {
+      std::error_code error;
+      const std::size_t at = i++;
+      const bool same = at < paths.size() && std::filesystem::equivalent(paths[at], path, error);
+      return same ? paths[at] : path;
+    });
+  }
   // Who names another file means the run as that says, if a run may change so, and else another
   // run.
   void make_or_compare(base::FileSystem& files, contract::RunConfig config) const {
@@ -153,10 +164,7 @@ class Run {
     }
     contract::RunConfig there =
         contract::parse_run_config(files.read(run_json, kMaxTextBytes), run_json.string());
-    std::error_code error;
-    if (std::filesystem::equivalent(there.data.path, config.data.path, error)) {
-      config.data.path = there.data.path;  // spelled in another way
-    }
+    take_spelling(there.data, &config.data);
     if ((there.model.vocabulary == 0) != (config.model.vocabulary == 0)) {
       complete(&there);
       complete(&config);
@@ -222,8 +230,9 @@ class Run {
     contract::RunConfig config =
         contract::parse_run_config(base::posix_file_system().read(file_, kMaxTextBytes), file_);
     const base::Path here = std::filesystem::absolute(base::Path(file_)).parent_path();
-    config.data.path = here / config.data.path;
-    if (config.from) config.from->path = here / config.from->path;
+    const auto absolute = [&](const std::string& path) { return (here / path).string(); };
+    contract::change_data_paths(&config.data, absolute);
+    if (config.from) config.from->path = absolute(config.from->path);
     return config;
   }
   // What the dataset and the options decide is filled in; what the machine does is left to it.
