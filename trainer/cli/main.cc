@@ -23,6 +23,7 @@
 #include "trainer/cli/interchange_commands.h"
 #include "trainer/cli/option_checks.h"
 #include "trainer/cli/prepare_command.h"
+#include "trainer/cli/verify_data_command.h"
 #include "trainer/contract/run_change.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_difference.h"
@@ -325,6 +326,7 @@ int run_program(int argc, char** argv) {
   Run run;
   Baseline baseline;
   Stacks stacks;
+  VerifyDataCommand verifier;
   EvalCommand evaluator(device_place());
   ExportCommand exporter;
   ImportCommand importer;
@@ -339,6 +341,7 @@ int run_program(int argc, char** argv) {
                                       {run.add(program), [&] { return run.run(); }},
                                       {baseline.add(program), [&] { return baseline.run(); }},
                                       {stacks.add(program), [&] { return stacks.run(); }},
+                                      {verifier.add(program), [&] { return verifier.run(); }},
                                       {evaluator.add(program), [&] { return evaluator.run(); }},
                                       {exporter.add(program), [&] { return exporter.run(); }},
                                       {importer.add(program), [&] { return importer.run(); }}};
