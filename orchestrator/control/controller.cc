@@ -150,7 +150,7 @@ void Controller::load_open_runs() {
     loaded->found = loaded->launches.empty();
     if (loaded->run.wanted != runs::Wanted::Observe && loaded->foreign.empty()) {
       loaded->unwritten.submission = loaded->unwritten.state = true;
-      loaded->unwritten.config = loaded->run.changed_utc.has_value();
+      loaded->write_change_again();
     }
     LaunchBook::write_all_again(loaded);
   }
@@ -167,7 +167,7 @@ void Controller::load_unsettled() {
     if (open_.size() > 10 * kMostUnsettled) return;
     OpenRun* const loaded = open(std::move(run));
     loaded->unwritten.state = true;
-    loaded->unwritten.submission = loaded->unwritten.config = loaded->run.changed_utc.has_value();
+    loaded->write_change_again();
     LaunchBook::write_all_again(loaded);
   }
 }
@@ -325,8 +325,7 @@ void Controller::take_news_of(runs::RunNumber number) {
   if (known == open_.end()) {
     if (run->drained && run->wanted != runs::Wanted::Resume) return;
     OpenRun* const opened = open(*run);
-    opened->unwritten.config |= run->changed_utc.has_value();
-    opened->unwritten.submission |= run->changed_utc.has_value();
+    opened->write_change_again();
     return;
   }
   take_labels(*run, &known->second);

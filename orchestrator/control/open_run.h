@@ -73,6 +73,10 @@ struct OpenRun {
     return foreign.empty() && !launches.empty() && !launches.back().over &&
            launches.back().handle != kByJournal;
   }
+  // Whoever changed it may have been ended before its files said so.
+  void write_change_again() {
+    if (run.changed_utc) unwritten.config = unwritten.submission = true;
+  }
   // What its directory says: of a run that is to be resumed, that it is wanted to run and waits.
   [[nodiscard]] bool resumes() const { return run.wanted == runs::Wanted::Resume; }
   [[nodiscard]] runs::SubmissionRecord submitted() const {
