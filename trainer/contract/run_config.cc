@@ -143,18 +143,34 @@ void read_task(Table& root, RunConfig* config) {
   }
 }
 
+void check_path(const Table& table, const std::string& key, const std::string& path) {
+  bool control = path.size() > 4096;
+  for (const char c : path) {
+    control = control || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  }
+  if (control) table.fail(key, "not a path; use at most 4096 bytes and no control characters");
+}
+
 void read_from(Table& root, RunConfig* config) {
   if (!root.has("from")) return;
   StartConfig from;
   if (root.is_table("from")) {
     Table table = root.table("from");
     table.read("path", &from.path);
+    table.read("run", &from.run);
     table.read("optimizer", &from.optimizer);
     table.finish();
+    check_path(table, "path", from.path);
+    check_path(table, "run", from.run);
+    if (!from.path.empty() && !from.run.empty()) {
+      table.fail("run", "and from.path name two models; give one of them");
+    }
   } else {
     root.read("from", &from.path);
+    check_path(root, "from", from.path);
+    from.is_short = true;
   }
-  if (from.path.empty()) {
+  if (from.path.empty() && from.run.empty()) {
     root.fail("from",
               "names nothing; give a Hugging Face directory, a TensorFlow checkpoint, a run "
               "or a checkpoint, or leave it out");
@@ -166,11 +182,7 @@ void read_data(Table& root, RunConfig* config) {
   Table table = root.table("data");
   DataConfig& data = config->data;
   table.read("path", &data.path);
-  bool control = data.path.size() > 4096;
-  for (const char c : data.path) {
-    control = control || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-  }
-  if (control) table.fail("path", "not a path; use at most 4096 bytes and no control characters");
+  check_path(table, "path", data.path);
   read_range(table, "max_length", &data.max_length, kMinLength,
              std::min(config->model.max_positions, kMostLength));
   read_range(table, "mask_fraction", &data.mask_fraction, 0, 1, Ends::Open);
@@ -435,6 +447,16 @@ RunConfig parse_run_config(std::string_view text, const std::string& source,
   return config;
 }
 
+void refuse_runs_of_controllers(const RunConfig& config, const std::string& source) {
+  if (!config.from || config.from->run.empty()) return;
+  throw base::Error(base::Code::User,
+                    source + ": from.run: '" + base::printable(config.from->run) +
+                        "' is a run of a controller, which regatta-train does not know; give the " +
+                        "path of its directory or of RUN/checkpoints/step-… as from.path, or use " +
+                        "`regatta submit`",
+                    "from.run");
+}
+
 std::string to_json(const RunConfig& config) {
   nlohmann::ordered_json json;
   json["name"] = config.name;
@@ -454,7 +476,9 @@ std::string to_json(const RunConfig& config) {
                   {"short_fraction", config.data.short_fraction}};
   json.update(task_json(config));
   if (config.from) {
-    json["from"] = {{"path", config.from->path}, {"optimizer", config.from->optimizer}};
+    const bool is_run = config.from->path.empty();
+    json["from"] = {{is_run ? "run" : "path", is_run ? config.from->run : config.from->path},
+                    {"optimizer", config.from->optimizer}};
   }
   const OptimizerConfig& optimizer = config.optimizer;
   json["optimizer"] = {{"name", name_of(kOptimizers, optimizer.kind)},

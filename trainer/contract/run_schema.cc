@@ -115,7 +115,7 @@ std::string run_file_schema() {
   data["required"] = {"path"};
   data["properties"]["path"]["pattern"] = R"(^[^\x00-\x1F\x7F]+$)";  // no control characters
   Json& from = schema["properties"]["from"];
-  from["required"] = {"path"};
+  from["anyOf"] = Json::array({{{"required", {"path"}}}, {{"required", {"run"}}}});
   from["type"] = {"object", "string"};
   schema["description"] = "A run file of Regatta; its YAML is the same.";
   return base::json_text(schema, 1) + "\n";
