@@ -66,6 +66,7 @@ std::string kind_of(const trainer::contract::RunConfig& config) {
   same.model = config.model;
   same.data = config.data;
   same.batch_size = config.batch_size;
+  same.from = config.from;
   return base::digest_of(trainer::contract::to_json(same) + trainer::contract::metric_of(config));
 }
 
