@@ -147,13 +147,15 @@ class Submit : public Command {
     const std::string path = query.empty() ? "/runs" : "/runs?" + base::join(query, "&");
     return controller_->post(path, plan::submitted_body(asked), headers);
   }
-  // A relative path of the dataset is relative to the file; the controller is at no such place.
+  // A relative path is relative to the file; the controller is at no such place.
   [[nodiscard]] trainer::contract::RunConfig config() const {
     trainer::contract::RunConfig config =
         trainer::contract::parse_run_config(read_input(file_, kMaxRunFile), input_name(file_));
     const base::Path folder = file_ == "-" ? base::Path(".") : base::Path(file_).parent_path();
-    config.data.path =
-        std::filesystem::absolute(folder / config.data.path).lexically_normal().string();
+    const auto absolute = [&](const std::string& path) {
+      return std::filesystem::absolute(folder / path).lexically_normal().string();
+    };
+    trainer::contract::change_data_paths(&config.data, absolute);
     base::Path beside = folder;
     if (!from_.empty()) {
       if (!config.from) config.from.emplace();

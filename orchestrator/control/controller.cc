@@ -168,6 +168,7 @@ void Controller::load_unsettled() {
     if (open_.size() > 10 * kMostUnsettled) return;
     OpenRun* const loaded = open(std::move(run));
     loaded->unwritten.state = true;
+    loaded->unwritten.submission = loaded->unwritten.config = loaded->run.changed_utc.has_value();
     LaunchBook::write_all_again(loaded);
   }
 }

@@ -248,10 +248,12 @@ class Controller {
   };
   [[nodiscard]] Origin resolve_start(trainer::contract::RunConfig* config);
   struct Inputs {
-    std::optional<plan::DatasetFacts> dataset;
+    std::optional<plan::DatasetFacts> dataset;              // the first; nothing: not all are there
+    std::string no_dataset;                                 // the first directory that has none
     std::optional<base::Error> dataset_fault, start_fault;  // with the key of the run file
     std::string dataset_unknown, start_unknown;  // why that cannot be said; empty: it can
   };
+  void look_at_datasets(const trainer::contract::RunConfig& config, Inputs* inputs);
   [[nodiscard]] Inputs look_at_inputs(const trainer::contract::RunConfig& config);
   void refuse_inputs(const trainer::contract::RunConfig& config);
   void pin_origin(const std::string& id, const trainer::contract::RunConfig& config);

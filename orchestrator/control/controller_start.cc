@@ -1,10 +1,12 @@
 // What a submitted run begins with: the checkpoint of a run here, which stays until the new one has
 // its own, or a model elsewhere; and what is known to be wrong with it and with the dataset before
 // anything is made.
-#include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -52,39 +54,58 @@ Controller::Origin Controller::resolve_start(trainer::contract::RunConfig* confi
   return {parent.id, origin->name};
 }
 
-// Of both what can be seen from here; the trainer looks at all of it again.
+// All datasets, which must have one vocabulary. The first that is at fault is told.
+void Controller::look_at_datasets(const trainer::contract::RunConfig& config, Inputs* inputs) {
+  std::optional<plan::DatasetFacts> first;
+  const std::vector<std::string> paths = trainer::contract::data_paths(config.data);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::string& path = paths[i];
+    const auto found = std::make_shared<std::optional<plan::DatasetFacts>>();
+    do_beside(path, kStartSeconds, [found, config, path, files = &files_] {
+      *found = plan::dataset_facts(*files, path);
+      if (*found) plan::check_dataset(config, path, **found);
+    });
+    if (!*found) {
+      inputs->no_dataset = path;
+      return;
+    }
+    if (first && first->vocabulary != (*found)->vocabulary) {
+      const std::string key = trainer::contract::data_path_key(config.data, i);
+      throw base::Error(base::Code::User,
+                        "run file: " + key + ": " + base::printable(path) +
+                            " has a vocabulary of " + std::to_string((*found)->vocabulary) +
+                            " pieces, " + base::printable(paths.front()) + " one of " +
+                            std::to_string(first->vocabulary) +
+                            "; prepare both with the same --vocab",
+                        key);
+    }
+    if (!first) first = **found;
+  }
+  inputs->dataset = first;
+}
+
+// Of all what can be seen from here; the trainer looks at it again.
 Controller::Inputs Controller::look_at_inputs(const trainer::contract::RunConfig& config) {
-  struct Found {
-    std::optional<plan::DatasetFacts> dataset;
-  };
   Inputs inputs;
-  const auto found = std::make_shared<Found>();
-  const base::Path dataset = config.data.path;
-  const auto attempt = [&](const base::Path& path, const std::function<void()>& work,
-                           std::optional<base::Error>* fault, std::string* unknown) {
+  const auto attempt = [](std::optional<base::Error>* fault, std::string* unknown,
+                          const std::function<void()>& look) {
     try {
-      do_beside(path, kStartSeconds, work);
+      look();
     } catch (const base::Error& error) {
-      const bool known = error.code() == base::Code::User || error.code() == base::Code::NotFound;
-      if (known && !error.key().empty()) {
-        *fault = error;
-      } else {
+      if (error.key().empty()) {
         *unknown = error.what();
+      } else {
+        *fault = error;
       }
     }
   };
-  attempt(
-      dataset,
-      [found, config, files = &files_, dataset] {
-        found->dataset = plan::dataset_facts(*files, dataset);
-        if (found->dataset) plan::check_dataset(config, *found->dataset);
-      },
-      &inputs.dataset_fault, &inputs.dataset_unknown);
-  if (inputs.dataset_unknown.empty()) inputs.dataset = found->dataset;
+  attempt(&inputs.dataset_fault, &inputs.dataset_unknown,
+          [&] { look_at_datasets(config, &inputs); });
   if (!config.from) return inputs;
-  attempt(
-      config.from->path, [config, files = &files_] { plan::check_start(*files, config); },
-      &inputs.start_fault, &inputs.start_unknown);
+  attempt(&inputs.start_fault, &inputs.start_unknown, [&] {
+    do_beside(config.from->path, kStartSeconds,
+              [config, files = &files_] { plan::check_start(*files, config); });
+  });
   return inputs;
 }
 

@@ -26,14 +26,15 @@ PreviewCheck check_nodes(runs::Scheduler& scheduler, const trainer::contract::Ru
               "; `regatta nodes` shows them"};
 }
 
-PreviewCheck check_data(const trainer::contract::RunConfig& config,
-                        const std::optional<plan::DatasetFacts>& dataset,
-                        const std::optional<base::Error>& fault, const std::string& unknown) {
+// missing: the first directory without a dataset.
+PreviewCheck check_data(const std::optional<plan::DatasetFacts>& dataset,
+                        const std::string& missing, const std::optional<base::Error>& fault,
+                        const std::string& unknown) {
   if (fault) return {"dataset", false, fault->what()};
   if (!unknown.empty()) return {"dataset", std::nullopt, unknown};
   if (dataset) return {"dataset", true, plan::to_text(*dataset)};
   return {"dataset", false,
-          "no dataset in " + base::printable(config.data.path) +
+          "no dataset in " + base::printable(missing) +
               " that this machine can see; `regatta-train prepare` makes one"};
 }
 
@@ -87,7 +88,7 @@ Preview Controller::preview(const std::string& body, const std::vector<std::stri
   preview.start = scheduler_.preview(preview.directory, without_secrets(asked.config), plan_json);
   const Inputs inputs = look_at_inputs(asked.config);
   preview.checks = {
-      check_data(asked.config, inputs.dataset, inputs.dataset_fault, inputs.dataset_unknown)};
+      check_data(inputs.dataset, inputs.no_dataset, inputs.dataset_fault, inputs.dataset_unknown)};
   if (asked.config.from) {
     preview.checks.push_back(
         check_model(*asked.config.from, inputs.start_fault, inputs.start_unknown));

@@ -92,8 +92,8 @@ void complete_shape(const std::optional<DatasetFacts>& facts, ModelShape* shape)
   shape->labels = told ? facts->labels : kUnknownLabels;
 }
 
-void check_dataset(const RunConfig& config, const DatasetFacts& facts) {
-  const std::string path = base::printable(config.data.path);
+void check_dataset(const RunConfig& config, const base::Path& dataset, const DatasetFacts& facts) {
+  const std::string path = base::printable(dataset.string());
   const std::string& task = trainer::contract::name_of(config.model.task);
   if (facts.task != config.model.task) {
     refuse_dataset("task", "is " + task + ", and " + path + " is a dataset for " +

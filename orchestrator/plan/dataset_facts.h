@@ -31,8 +31,10 @@ struct DatasetFacts {
 // two, so that its tensors can be counted: how many there are hardly matters to its time.
 void complete_shape(const std::optional<DatasetFacts>& facts, trainer::contract::ModelShape* shape);
 
-// Throws Code::User with the key at fault where a run cannot train on it: it is for another task,
-// has another vocabulary than the run file says, or fewer samples than the run has ranks.
-void check_dataset(const trainer::contract::RunConfig& config, const DatasetFacts& facts);
+// Throws Code::User with the key at fault where a run cannot train on the dataset there: it is for
+// another task, has another vocabulary than the run file says, or fewer samples than the run has
+// ranks.
+void check_dataset(const trainer::contract::RunConfig& config, const base::Path& dataset,
+                   const DatasetFacts& facts);
 
 }  // namespace regatta::orchestrator::plan

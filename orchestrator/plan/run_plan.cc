@@ -39,13 +39,14 @@ SubmittedRun parse_submitted(const std::string& body) {
   }
   run.config =
       trainer::contract::parse_run_config(has_plan ? base::json_text(json) : body, kRunFile);
-  if (!base::Path(run.config.data.path).is_absolute()) {
+  const std::vector<std::string> paths = trainer::contract::data_paths(run.config.data);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (base::Path(paths[i]).is_absolute()) continue;
+    const std::string key = trainer::contract::data_path_key(run.config.data, i);
     throw base::Error(base::Code::User,
-                      std::string(kRunFile) + ": data.path: '" +
-                          base::printable(run.config.data.path) +
-                          "' is not absolute; the controller cannot know what "
-                          "it is relative to",
-                      "data.path");
+                      std::string(kRunFile) + ": " + key + ": '" + base::printable(paths[i]) +
+                          "' is not absolute; the controller cannot know what it is relative to",
+                      key);
   }
   settle_short_start(&run.config);
   if (!has_plan) return run;
@@ -119,7 +120,9 @@ std::optional<topology::plan::Plan> RunPlanner::plan(const RunConfig& config) co
     request.measured = measured_;
     request.stored =
         topology::plan::list_stored_plans(files_, runs_ / topology::plan::kPlansFolder);
-    complete_shape(dataset_facts(files_, config.data.path), &request.config.model);
+    // All datasets have the same vocabulary.
+    complete_shape(dataset_facts(files_, trainer::contract::data_paths(config.data).front()),
+                   &request.config.model);
     return plan_run(request).plan;
   } catch (const base::Error& error) {
     base::log(base::LogLevel::Warning,

@@ -76,12 +76,17 @@ ModelShape described(base::FileSystem& files, const base::Path& path) {
   return shape;
 }
 
+// Whose vocabulary is that of all.
+base::Path first_dataset(const RunConfig& config) {
+  return trainer::contract::data_paths(config.data).front();
+}
+
 StartFacts run_facts(base::FileSystem& files, const base::Path& directory) {
   const base::Path run_json = directory / "run.json";
   try {
     const RunConfig config = trainer::contract::parse_run_config(
         files.read(run_json, kMostDescription), run_json.string());
-    return {run_json.string(), true, config.model, base::Path(config.data.path) / "vocab.txt"};
+    return {run_json.string(), true, config.model, first_dataset(config) / "vocab.txt"};
   } catch (const base::Error& error) {
     if (error.code() != base::Code::User) throw;
     refuse_start(kFrom, std::string("is a run whose file cannot be read: ") + error.what());
@@ -177,7 +182,7 @@ std::vector<std::string_view> pieces_of_text(std::string_view text) {
 }
 
 void check_vocabulary(base::FileSystem& files, const RunConfig& config, const StartFacts& facts) {
-  const base::Path own = base::Path(config.data.path) / "vocab.txt";
+  const base::Path own = first_dataset(config) / "vocab.txt";
   if (!files.exists(facts.vocabulary)) {
     if (facts.is_run) return;  // the trainer says what to do without that run's dataset
     refuse_start(kFrom, "there is no " + shown(facts.vocabulary) +
@@ -191,8 +196,9 @@ void check_vocabulary(base::FileSystem& files, const RunConfig& config, const St
   const auto [our, their] = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end());
   if (our == ours.end() && their == theirs.end()) return;
   const bool differs = our != ours.end() && their != theirs.end();
-  refuse_start("data.path",
-               shown(config.data.path) + " has another vocabulary than " + shown(facts.vocabulary) +
+  refuse_start(trainer::contract::data_path_key(config.data, 0),
+               shown(first_dataset(config)) + " has another vocabulary than " +
+                   shown(facts.vocabulary) +
                    (differs ? ": line " + std::to_string(our - ours.begin() + 1) + " is '" +
                                   base::printable(std::string(our->substr(0, 100))) + "' and '" +
                                   base::printable(std::string(their->substr(0, 100))) + "'"

@@ -88,13 +88,15 @@ trainer::contract::LengthTable longest_lengths(const RunConfig& config) {
 std::optional<DatasetFacts> take_dataset(const std::string& file, int given, RunConfig* config) {
   if (given > 0) config->model.vocabulary = given;
   const base::Path folder = file == "-" ? base::Path(".") : base::Path(file).parent_path();
-  const auto facts = dataset_facts(base::posix_file_system(), folder / config->data.path);
+  // All datasets have the same vocabulary.
+  const std::string dataset = trainer::contract::data_paths(config->data).front();
+  const auto facts = dataset_facts(base::posix_file_system(), folder / dataset);
   complete_shape(facts, &config->model);
   if (config->model.vocabulary > 0) return facts;
   throw base::Error(base::Code::User,
                     (file == "-" ? "stdin" : file) +
                         ": the vocabulary size is unknown, since there is no dataset at '" +
-                        base::printable(config->data.path) + "' yet; give --vocabulary");
+                        base::printable(dataset) + "' yet; give --vocabulary");
 }
 
 }  // namespace regatta::orchestrator::plan

@@ -23,6 +23,7 @@
 #include "trainer/cli/interchange_commands.h"
 #include "trainer/cli/option_checks.h"
 #include "trainer/cli/prepare_command.h"
+#include "trainer/cli/verify_data_command.h"
 #include "trainer/contract/run_change.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_difference.h"
@@ -143,6 +144,17 @@ class Run {
     if (config->model.vocabulary != 0 && (!classes || config->model.labels != 0)) return;
     run::complete_model(base::posix_file_system(), "the run file", config);
   }
+  // Of datasets that are the same but spelled in another way.
+  static void take_spelling(const contract::DataConfig& there, contract::DataConfig* here) {
+    const std::vector<std::string> paths = contract::data_paths(there);
+    std::size_t i = 0;
+    contract::change_data_paths(here, [&](const std::string& path) {
+      std::error_code error;
+      const std::size_t at = i++;
+      const bool same = at < paths.size() && std::filesystem::equivalent(paths[at], path, error);
+      return same ? paths[at] : path;
+    });
+  }
   // Who names another file means the run as that says, if a run may change so, and else another
   // run.
   void make_or_compare(base::FileSystem& files, contract::RunConfig config) const {
@@ -153,10 +165,7 @@ class Run {
     }
     contract::RunConfig there =
         contract::parse_run_config(files.read(run_json, kMaxTextBytes), run_json.string());
-    std::error_code error;
-    if (std::filesystem::equivalent(there.data.path, config.data.path, error)) {
-      config.data.path = there.data.path;  // spelled in another way
-    }
+    take_spelling(there.data, &config.data);
     if ((there.model.vocabulary == 0) != (config.model.vocabulary == 0)) {
       complete(&there);
       complete(&config);
@@ -222,9 +231,10 @@ class Run {
     contract::RunConfig config =
         contract::parse_run_config(base::posix_file_system().read(file_, kMaxTextBytes), file_);
     const base::Path here = std::filesystem::absolute(base::Path(file_)).parent_path();
-    config.data.path = here / config.data.path;
+    const auto absolute = [&](const std::string& path) { return (here / path).string(); };
+    contract::change_data_paths(&config.data, absolute);
     contract::refuse_runs_of_controllers(config, file_);
-    if (config.from) config.from->path = here / config.from->path;
+    if (config.from) config.from->path = absolute(config.from->path);
     return config;
   }
   // What a run would begin with must fit it; no weights are read for that, but those of a
@@ -232,7 +242,7 @@ class Run {
   static std::vector<std::string> check_start(const contract::RunConfig& config) {
     if (!config.from) return {};
     base::FileSystem& files = base::posix_file_system();
-    const interchange::RunData data = interchange::run_data(files, config);
+    const interchange::DatasetFacts data = interchange::dataset_facts(files, config);
     return interchange::check_start(files, base::system_clock(), *config.from, config.model,
                                     data.vocabulary, data.lower_case);
   }
@@ -340,6 +350,7 @@ int run_program(int argc, char** argv) {
   Run run;
   Baseline baseline;
   Stacks stacks;
+  VerifyDataCommand verifier;
   EvalCommand evaluator(device_place());
   ExportCommand exporter;
   ImportCommand importer;
@@ -354,6 +365,7 @@ int run_program(int argc, char** argv) {
                                       {run.add(program), [&] { return run.run(); }},
                                       {baseline.add(program), [&] { return baseline.run(); }},
                                       {stacks.add(program), [&] { return stacks.run(); }},
+                                      {verifier.add(program), [&] { return verifier.run(); }},
                                       {evaluator.add(program), [&] { return evaluator.run(); }},
                                       {exporter.add(program), [&] { return exporter.run(); }},
                                       {importer.add(program), [&] { return importer.run(); }}};

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "trainer/contract/balance.h"
+#include "trainer/contract/data_config.h"
 #include "trainer/contract/model_shape.h"
 #include "trainer/contract/slurm_resources.h"
 
@@ -48,13 +49,6 @@ enum class Precision { Float32, Tf32, BFloat16, Float16 };
 enum class AttentionKind { Automatic, Streamed, Resident, Wgmma, Grouped, Reference };
 // Their names in run files and options, in this order.
 [[nodiscard]] const std::vector<std::string>& attention_names();
-
-struct DataConfig {
-  std::string path;      // dataset directory; absolute once the run exists
-  int max_length = 128;  // tokens per sample, specials included
-  double mask_fraction = 0.15;
-  double short_fraction = 0.1;  // of samples with a random shorter target length
-};
 
 // How questions and their texts are cut, and answers chosen (google-research/bert, run_squad.py).
 struct QuestionConfig {

@@ -21,7 +21,7 @@ struct EvaluationOptions {
 struct CheckpointEvaluation {
   std::string run;         // its name
   std::string checkpoint;  // its name
-  base::Path dataset;
+  base::Path dataset;      // of several with ", " between them
   std::string device;
   int ranks = 1;                   // in whose order sums were made
   contract::EvalRecord result;     // of the checkpoint's step

@@ -28,7 +28,7 @@ class RunData {
 
   // Valid as long as this. Pure functions of the sample's number.
   [[nodiscard]] virtual samples::SampleStream training() const = 0;
-  [[nodiscard]] virtual std::int64_t training_samples() const = 0;  // of one pass
+  [[nodiscard]] virtual std::int64_t training_samples() const = 0;  // of one pass over all datasets
   [[nodiscard]] virtual std::int64_t evaluation_samples() const = 0;
   [[nodiscard]] virtual const std::vector<std::string>& warnings() const = 0;
 
@@ -43,7 +43,7 @@ class RunData {
                                                       int ranks, std::int64_t step) const = 0;
 };
 
-// Opens the dataset that the run file names, and checks that it is one for its task; reads what is
+// Opens the datasets that the run file names, and checks that they are for its task; reads what is
 // evaluated, and all of a task's texts. Throws Code::User or NotFound, with what to do.
 // threads: 0: all cores.
 [[nodiscard]] std::unique_ptr<RunData> open_run_data(base::FileSystem& files,

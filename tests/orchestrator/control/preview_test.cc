@@ -67,6 +67,28 @@ TEST_F(PreviewTest, LooksAtTheDataset) {
   EXPECT_THAT(control::check_memory(base, 30522).detail, HasSubstr("over all ranks"));
 }
 
+TEST_F(PreviewTest, LooksAtEveryDatasetOfAMixture) {
+  const auto check = [&] {
+    const std::string mixture = "name: two\ndata: [{path: " + folder_.path().string() +
+                                "/books, weight: 2}, {path: " + folder_.path().string() +
+                                "/wiki}]\n";
+    return controller_->preview(mixture, {}).checks[0];
+  };
+  std::filesystem::create_directory(folder_.path() / "books");
+  std::filesystem::create_directory(folder_.path() / "wiki");
+  tests::write_file(folder_.path() / "books" / "dataset.json",
+                    R"({"vocabulary": {"pieces": 1000}})");
+  EXPECT_EQ(check().good, false);
+  EXPECT_THAT(check().detail, HasSubstr("no dataset in " + folder_.path().string() + "/wiki"));
+  tests::write_file(folder_.path() / "wiki" / "dataset.json", R"({"vocabulary": {"pieces": 999}})");
+  EXPECT_EQ(check().good, false);
+  EXPECT_THAT(check().detail, HasSubstr("/wiki has a vocabulary of 999 pieces, "));
+  tests::write_file(folder_.path() / "wiki" / "dataset.json",
+                    R"({"vocabulary": {"pieces": 1000}})");
+  EXPECT_EQ(check().good, true);
+  EXPECT_EQ(check().detail, "1000 pieces of vocabulary");
+}
+
 TEST_F(PreviewTest, RefusesWhatASubmissionRefuses) {
   for (const std::string body : {"", "steps: x\n", "name: a\n"}) {
     const std::string refused = message_of([&] { (void)controller_->submit(body, std::nullopt); });

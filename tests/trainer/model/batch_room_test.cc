@@ -87,7 +87,7 @@ TEST(ActivationLayout, BuffersAreAlignedAndDoNotOverlap) {
         layout.branch,          layout.gradient_a,    layout.gradient_b,   layout.gradient_qkv,
         layout.gradient_inner,  layout.masked_hidden, layout.masked_inner, layout.masked_activated,
         layout.masked_gradient, layout.logits,        layout.first_hidden, layout.pooled,
-        layout.first_gradient,  layout.next_logits};
+        layout.first_gradient,  layout.sample_logits};
     const auto add_norm = [&](const model::NormBuffers& norm) {
       buffers.insert(buffers.end(), {norm.z, norm.mean, norm.rstd, norm.y});
     };
