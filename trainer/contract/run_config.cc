@@ -329,6 +329,11 @@ nlohmann::ordered_json task_json(const RunConfig& config) {
   return json;
 }
 
+nlohmann::ordered_json start_json(const StartConfig& from) {
+  const bool is_run = from.path.empty();
+  return {{is_run ? "run" : "path", is_run ? from.run : from.path}, {"optimizer", from.optimizer}};
+}
+
 nlohmann::ordered_json mllog_json(const MllogConfig& mllog) {
   return {{"file", mllog.file},
           {"submitter", mllog.submitter},
@@ -425,11 +430,7 @@ std::string to_json(const RunConfig& config) {
                    {"attention_dropout", config.attention_dropout}};
   json["data"] = data_json(config.data);
   json.update(task_json(config));
-  if (config.from) {
-    const bool is_run = config.from->path.empty();
-    json["from"] = {{is_run ? "run" : "path", is_run ? config.from->run : config.from->path},
-                    {"optimizer", config.from->optimizer}};
-  }
+  if (config.from) json["from"] = start_json(*config.from);
   const OptimizerConfig& optimizer = config.optimizer;
   json["optimizer"] = {{"name", name_of(kOptimizers, optimizer.kind)},
                        {"learning_rate", optimizer.learning_rate},
