@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/runs/run_records.h"
+#include "orchestrator/runs/run_start.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 
@@ -178,6 +179,7 @@ OpenRun* Controller::open(runs::Run run) {
   opened.launches = store_.launches(opened.run.number);
   opened.attempts = store_.attempts(opened.run.number);
   opened.foreign = why_not_ours(opened.run);
+  opened.start = runs::start_checkpoint(opened.run);
   // What another controller said, of another scheduler, is no longer why it waits.
   if (opened.foreign.empty() && opened.run.reason.rfind(kBelongs, 0) == 0) {
     opened.run.reason.clear();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_system.h"
 #include "orchestrator/control/dependencies.h"
 #include "orchestrator/control/journal_pulse.h"
 #include "orchestrator/control/node_avoidance.h"
@@ -60,6 +61,11 @@ struct OpenRun {
   // What was given to it to write.
   Unwritten given;
   std::optional<runs::RecordedState> given_state;
+
+  // The checkpoint of another run that it begins with (controller_start.cc); empty: none.
+  base::Path start;
+  enum class StartPin { Unknown, Held, Released } start_pin = StartPin::Unknown;
+  bool start_pin_asked = false;
 
   Unwritten unwritten;
   double not_before = 0;

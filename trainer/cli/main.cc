@@ -30,6 +30,7 @@
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
 #include "trainer/interchange/any_model.h"
+#include "trainer/interchange/run_model.h"
 #include "trainer/plugins/make_device.h"
 #include "trainer/run/launcher.h"
 #include "trainer/run/run_data.h"
@@ -97,7 +98,7 @@ class Run {
         ->check(not_empty());
     app->add_flag("--dry-run", dry_run_,
                   "print the run file with all defaults filled in, and on stderr what memory the "
-                  "run will need at most; do nothing")
+                  "run will need at most; check what it begins with; do nothing")
         ->needs(file);
     directory->excludes("--dry-run");
     return app;
@@ -232,20 +233,34 @@ class Run {
     const base::Path here = std::filesystem::absolute(base::Path(file_)).parent_path();
     const auto absolute = [&](const std::string& path) { return (here / path).string(); };
     contract::change_data_paths(&config.data, absolute);
+    contract::refuse_runs_of_controllers(config, file_);
     if (config.from) config.from->path = absolute(config.from->path);
     return config;
+  }
+  // What a run would begin with must fit it; no weights are read for that, but those of a
+  // checkpoint, which is verified.
+  static std::vector<std::string> check_start(const contract::RunConfig& config) {
+    if (!config.from) return {};
+    base::FileSystem& files = base::posix_file_system();
+    const interchange::DatasetFacts data = interchange::dataset_facts(files, config);
+    return interchange::check_start(files, base::system_clock(), *config.from, config.model,
+                                    data.vocabulary, data.lower_case);
   }
   // What the dataset and the options decide is filled in; what the machine does is left to it.
   [[nodiscard]] int print_completed() const {
     contract::RunConfig config = run::with_ranks(config_from_file(), options_);
     if (options_.threads > 0) config.threads = options_.threads;
     complete(&config);
+    const std::vector<std::string> notes = check_start(config);
     const step::MemoryNeeds needs = step::memory_needs(
         config, step::bert_options(config, config.device == contract::DeviceKind::Cpu ? 1 : 256),
         plugins::workspace_bytes(config.device, config.attention));
     const std::string text = contract::to_json(config);
     // With other ranks than its own a file may ask for what does not go together.
     (void)contract::parse_run_config(text, file_ + " with --ranks " + std::to_string(config.ranks));
+    for (const std::string& note : notes) {
+      std::fprintf(stderr, "from: %s\n", base::printable(note).c_str());
+    }
     std::fputs(step::describe(needs, config).c_str(), stderr);
     std::fputs(text.c_str(), stdout);
     return 0;

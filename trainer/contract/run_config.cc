@@ -111,18 +111,34 @@ void read_task(Table& root, RunConfig* config) {
   }
 }
 
+void check_path(const Table& table, const std::string& key, const std::string& path) {
+  bool control = path.size() > 4096;
+  for (const char c : path) {
+    control = control || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  }
+  if (control) table.fail(key, "not a path; use at most 4096 bytes and no control characters");
+}
+
 void read_from(Table& root, RunConfig* config) {
   if (!root.has("from")) return;
   StartConfig from;
   if (root.is_table("from")) {
     Table table = root.table("from");
     table.read("path", &from.path);
+    table.read("run", &from.run);
     table.read("optimizer", &from.optimizer);
     table.finish();
+    check_path(table, "path", from.path);
+    check_path(table, "run", from.run);
+    if (!from.path.empty() && !from.run.empty()) {
+      table.fail("run", "and from.path name two models; give one of them");
+    }
   } else {
     root.read("from", &from.path);
+    check_path(root, "from", from.path);
+    from.is_short = true;
   }
-  if (from.path.empty()) {
+  if (from.path.empty() && from.run.empty()) {
     root.fail("from",
               "names nothing; give a Hugging Face directory, a TensorFlow checkpoint, a run "
               "or a checkpoint, or leave it out");
@@ -313,6 +329,11 @@ nlohmann::ordered_json task_json(const RunConfig& config) {
   return json;
 }
 
+nlohmann::ordered_json start_json(const StartConfig& from) {
+  const bool is_run = from.path.empty();
+  return {{is_run ? "run" : "path", is_run ? from.run : from.path}, {"optimizer", from.optimizer}};
+}
+
 nlohmann::ordered_json mllog_json(const MllogConfig& mllog) {
   return {{"file", mllog.file},
           {"submitter", mllog.submitter},
@@ -384,6 +405,16 @@ RunConfig parse_run_config(std::string_view text, const std::string& source,
   return config;
 }
 
+void refuse_runs_of_controllers(const RunConfig& config, const std::string& source) {
+  if (!config.from || config.from->run.empty()) return;
+  throw base::Error(base::Code::User,
+                    source + ": from.run: '" + base::printable(config.from->run) +
+                        "' is a run of a controller, which regatta-train does not know; give the " +
+                        "path of its directory or of RUN/checkpoints/step-… as from.path, or use " +
+                        "`regatta submit`",
+                    "from.run");
+}
+
 std::string to_json(const RunConfig& config) {
   nlohmann::ordered_json json;
   json["name"] = config.name;
@@ -399,9 +430,7 @@ std::string to_json(const RunConfig& config) {
                    {"attention_dropout", config.attention_dropout}};
   json["data"] = data_json(config.data);
   json.update(task_json(config));
-  if (config.from) {
-    json["from"] = {{"path", config.from->path}, {"optimizer", config.from->optimizer}};
-  }
+  if (config.from) json["from"] = start_json(*config.from);
   const OptimizerConfig& optimizer = config.optimizer;
   json["optimizer"] = {{"name", name_of(kOptimizers, optimizer.kind)},
                        {"learning_rate", optimizer.learning_rate},

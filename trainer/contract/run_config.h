@@ -76,6 +76,10 @@ struct StartConfig {
   // step-…; absolute once the run exists.
   std::string path;
   bool optimizer = false;  // its moments and its step, too; only of the same task
+  // Instead of a path, a run of the controller that the file is submitted to: RUN, RUN@STEP,
+  // RUN@best or RUN@newest. The controller puts the path of its checkpoint there.
+  std::string run{};
+  bool is_short = false;  // the file gives a text alone: `path`, which may be meant for either
 };
 
 struct OptimizerConfig {
@@ -201,6 +205,10 @@ struct RunConfig {
 // asked: as Table::parse() has it (run_schema.h).
 [[nodiscard]] RunConfig parse_run_config(std::string_view text, const std::string& source,
                                          std::list<base::AskedKey>* asked = nullptr);
+
+// Throws Code::User, naming `source`, where the run begins with one of a controller: only that
+// knows its runs.
+void refuse_runs_of_controllers(const RunConfig& config, const std::string& source);
 
 // The canonical JSON of a configuration: every key, fixed order, so equal configurations give equal
 // text. parse_run_config reads it back.

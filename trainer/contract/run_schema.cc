@@ -134,7 +134,7 @@ std::string run_file_schema() {
   schema["required"] = {"data"};
   limit_data(&schema["properties"]["data"]);
   Json& from = schema["properties"]["from"];
-  from["required"] = {"path"};
+  from["anyOf"] = Json::array({{{"required", {"path"}}}, {{"required", {"run"}}}});
   from["type"] = {"object", "string"};
   schema["description"] = "A run file of Regatta; its YAML is the same.";
   return base::json_text(schema, 1) + "\n";

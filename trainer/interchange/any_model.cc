@@ -1,6 +1,7 @@
 #include "trainer/interchange/any_model.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "base/error.h"
@@ -17,6 +18,18 @@ using base::Error;
 
 constexpr std::uint64_t kHeadSeed = 1;  // of heads that a model lacks: a run file's standard one
 constexpr char kReader[] = "regatta-train";
+constexpr char kWithoutMoments[] = "leave from.optimizer out";
+constexpr char kRunFile[] = "the run file";
+
+std::unique_ptr<ModelSource> open_start(base::FileSystem& files, const base::Clock& clock,
+                                        const contract::StartConfig& from) {
+  return open_model_source(files, clock,
+                           {from.path,
+                            {},
+                            from.optimizer,
+                            kReader,
+                            "export it with --vocab, and name the exported directory"});
+}
 
 std::string head_of(const ModelFacts& facts) {
   if (facts.has_head) return "it has one for " + contract::name_of(facts.shape.task);
@@ -85,15 +98,18 @@ StartingState starting_state(base::FileSystem& files, const base::Clock& clock,
                              const contract::StartConfig& from, const contract::ModelShape& shape,
                              const data::Vocabulary& vocabulary, bool lower_case,
                              std::uint64_t seed, int threads) {
-  const auto source =
-      open_model_source(files, clock,
-                        {from.path,
-                         {},
-                         from.optimizer,
-                         kReader,
-                         "export it with --vocab, and name the exported directory"});
-  return start_from(*source, {shape, vocabulary, lower_case, seed, threads, "the run file"},
-                    from.optimizer ? "leave from.optimizer out" : "");
+  const auto source = open_start(files, clock, from);
+  return start_from(*source, {shape, vocabulary, lower_case, seed, threads, kRunFile},
+                    from.optimizer ? kWithoutMoments : "");
+}
+
+std::vector<std::string> check_start(base::FileSystem& files, const base::Clock& clock,
+                                     const contract::StartConfig& from,
+                                     const contract::ModelShape& shape,
+                                     const data::Vocabulary& vocabulary, bool lower_case) {
+  const auto source = open_start(files, clock, from);
+  return check_start_from(*source, {shape, vocabulary, lower_case, kHeadSeed, 1, kRunFile},
+                          from.optimizer ? kWithoutMoments : "");
 }
 
 }  // namespace regatta::trainer::interchange

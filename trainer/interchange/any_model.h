@@ -60,5 +60,11 @@ struct StartingState {
                                            const contract::ModelShape& shape,
                                            const data::Vocabulary& vocabulary, bool lower_case,
                                            std::uint64_t seed, int threads);
+// Throws what starting_state() throws of such a run but for what the values themselves have wrong,
+// and returns its notes of what would be initialised: nothing of the model's size is allocated, and
+// of weights only a checkpoint is read, which is verified.
+[[nodiscard]] std::vector<std::string> check_start(
+    base::FileSystem& files, const base::Clock& clock, const contract::StartConfig& from,
+    const contract::ModelShape& shape, const data::Vocabulary& vocabulary, bool lower_case);
 
 }  // namespace regatta::trainer::interchange

@@ -62,9 +62,10 @@ TEST_F(PreviewTest, LooksAtTheDataset) {
   base.model.hidden = 768;
   base.model.heads = 12;
   base.model.feed_forward = 3072;
-  EXPECT_THAT(control::check_memory(base, 30522).detail, HasSubstr("110.1 million parameters"));
+  const plan::DatasetFacts of_google{trainer::contract::Task::Pretraining, 30522};
+  EXPECT_THAT(control::check_memory(base, of_google).detail, HasSubstr("110.1 million parameters"));
   base.sharding.optimizer = true;
-  EXPECT_THAT(control::check_memory(base, 30522).detail, HasSubstr("over all ranks"));
+  EXPECT_THAT(control::check_memory(base, of_google).detail, HasSubstr("over all ranks"));
 }
 
 TEST_F(PreviewTest, LooksAtEveryDatasetOfAMixture) {
