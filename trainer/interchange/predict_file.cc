@@ -37,6 +37,11 @@ constexpr char kOutputTaken[] =
 
 StagedDirectory::Existing check_predictions(base::FileSystem& files,
                                             const PredictOptions& options) {
+  const base::Path& given = options.output;
+  const base::Path parent = (given.has_filename() ? given : given.parent_path()).parent_path();
+  if (!parent.empty() && !files.exists(parent)) {
+    throw Error(Code::NotFound, "no directory " + shown(parent) + " to make --output in; make it");
+  }
   if (!files.exists(options.output)) return StagedDirectory::Existing::Refuse;
   if (!options.force) {
     throw Error(Code::Conflict, shown(options.output) + " exists already; " + kOutputTaken);
