@@ -19,9 +19,12 @@
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "trainer/bench/bench_commands.h"
+#include "trainer/cli/answer_command.h"
 #include "trainer/cli/eval_command.h"
+#include "trainer/cli/fill_command.h"
 #include "trainer/cli/interchange_commands.h"
 #include "trainer/cli/option_checks.h"
+#include "trainer/cli/predict_command.h"
 #include "trainer/cli/prepare_command.h"
 #include "trainer/cli/verify_data_command.h"
 #include "trainer/contract/run_change.h"
@@ -352,6 +355,9 @@ int run_program(int argc, char** argv) {
   Stacks stacks;
   VerifyDataCommand verifier;
   EvalCommand evaluator(device_place());
+  FillCommand fill(device_place());
+  AnswerCommand answer(device_place());
+  PredictCommand predict(device_place());
   ExportCommand exporter;
   ImportCommand importer;
   bench::BenchCommands bench(
@@ -367,6 +373,9 @@ int run_program(int argc, char** argv) {
                                       {stacks.add(program), [&] { return stacks.run(); }},
                                       {verifier.add(program), [&] { return verifier.run(); }},
                                       {evaluator.add(program), [&] { return evaluator.run(); }},
+                                      {fill.add(program), [&] { return fill.run(); }},
+                                      {answer.add(program), [&] { return answer.run(); }},
+                                      {predict.add(program), [&] { return predict.run(); }},
                                       {exporter.add(program), [&] { return exporter.run(); }},
                                       {importer.add(program), [&] { return importer.run(); }}};
   bench.add(program);

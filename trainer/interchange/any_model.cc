@@ -36,11 +36,26 @@ std::string head_of(const ModelFacts& facts) {
   return facts.kind.empty() ? "it is an encoder" : "it is a " + base::printable(facts.kind);
 }
 
+const char* command_of(contract::Task task) {
+  switch (task) {
+    case contract::Task::Pretraining:
+      return "fill";
+    case contract::Task::QuestionAnswering:
+      return "answer";
+    case contract::Task::Classification:
+    case contract::Task::Regression:
+      break;
+  }
+  return "predict";
+}
+
 void check_head(const ModelFacts& facts, const std::optional<contract::Task>& wanted) {
   if (!wanted || (facts.has_head && facts.shape.task == *wanted)) return;
   const std::string& task = contract::name_of(*wanted);
   const std::string other =
-      facts.has_head ? "use what is for " + contract::name_of(facts.shape.task) + ", or " : "";
+      facts.has_head
+          ? "try it with `regatta-train " + std::string(command_of(facts.shape.task)) + "`, or "
+          : "";
   throw Error(Code::User, facts.place + ": has no head for " + task + " (" + head_of(facts) +
                               "); " + other + "train one: a run file with task " + task +
                               " and from: this model");
@@ -80,7 +95,8 @@ AnyModel open_any_model(base::FileSystem& files, const base::Clock& clock,
                  facts.labels,
                  facts.max_length > 0 ? facts.max_length : shape.max_positions,
                  std::move(filled.parameters),
-                 facts.notes};
+                 facts.notes,
+                 facts.questions};
   const bool encoder = facts.kind.empty() || facts.kind == name_of(HuggingFaceClass::Encoder);
   if (!facts.has_head && !encoder) {
     model.notes.push_back("the head of a " + base::printable(facts.kind) + " is for no task here");

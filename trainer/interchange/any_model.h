@@ -25,6 +25,8 @@ struct AnyModel {
   int max_length = 512;             // tokens that it was made for, at most its positions
   std::vector<float> parameters;    // [arena of make_tensor_table(shape)]
   std::vector<std::string> notes;   // one line each: heads that it lacks and that are new, …
+  // How its run cut questions and chose answers; nothing where it is no run's.
+  std::optional<contract::QuestionConfig> questions;
 };
 
 struct AnyModelOptions {

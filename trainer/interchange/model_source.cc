@@ -282,6 +282,7 @@ std::unique_ptr<ModelSource> open_run(base::FileSystem& files, const base::Clock
                    .case_file = shown(dataset),
                    .labels = std::move(model.labels),
                    .max_length = model.config.data.max_length,
+                   .questions = model.config.questions,
                    .notes = std::move(model.notes)};
   return std::make_unique<RunSource>(files, std::move(facts), std::move(model.checkpoint));
 }

@@ -21,6 +21,8 @@ Bert::Bert(device::Device& device, const contract::ModelShape& shape, const Bert
       statistics_(device, 6, device::Dtype::Float32) {
   contract::check_shape(shape);
   base::check(device.computes_in(options.compute), "the device computes in the compute type");
+  base::check(!options.keep_masked_logits || options.compute == device::Dtype::Float32,
+              "masked logits are read as they are computed, in float32");
   if (options.compute != device::Dtype::Float32) {
     compute_copy_ = device::DeviceMemory(device, table_.arena_size, options.compute);
   }
@@ -172,7 +174,9 @@ void Bert::upload(const samples::PackedBatch& batch, std::int32_t step, const Lo
   reserve(room);
   if (!(room == room_)) layout_ = activation_layout(shape_, room, options_.compute);
   room_ = room;
-  logit_rows_ = shape_.task == contract::Task::QuestionAnswering ? batch.tokens() : batch.samples();
+  logit_rows_ = shape_.task == contract::Task::QuestionAnswering ? batch.tokens()
+                : shape_.task == contract::Task::Pretraining     ? batch.masked()
+                                                                 : batch.samples();
   inputs_.upload(batch,
                  {step, static_cast<float>(scale.factor / static_cast<double>(scale.masked)),
                   static_cast<float>(scale.factor / static_cast<double>(scale.samples))},
@@ -411,6 +415,7 @@ void Bert::mlm_forward(device::View hidden) {
   device::CrossEntropy loss;
   loss.logits = at(layout_.logits);
   apply(decoder_, op.y, room_.masked, loss.logits);
+  if (mode_ == Mode::Evaluation && options_.keep_masked_logits) return;
   loss.labels = inputs_.masked_labels();
   loss.classes = shape_.vocabulary;
   loss.stride = contract::vocabulary_rows(shape_);
@@ -573,9 +578,11 @@ void Bert::read_statistics(float* sums) {
 }
 
 void Bert::read_logits(float* logits) {
-  base::check(shape_.task != contract::Task::Pretraining, "the task has logits to read");
+  const bool masked = shape_.task == contract::Task::Pretraining;
+  base::check(!masked || options_.keep_masked_logits, "there are logits to read");
   device_.copy_to_host(kCompute, logits,
-                       at(layout_.kept_logits).slice(0, logit_rows_ * head_.outputs));
+                       at(masked ? layout_.logits : layout_.kept_logits)
+                           .slice(0, logit_rows_ * (masked ? decoder_ : head_).outputs));
 }
 
 Statistics Bert::statistics_of(const float* sums) {

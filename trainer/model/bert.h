@@ -33,6 +33,9 @@ struct BertOptions {
   int frozen_layers = 0;      // from the bottom, embeddings included: they get no gradients
   float label_smoothing = 0;  // of the task's loss; pre-training: of both
   bool repeat = true;         // let the device replay passes of one shape (Device::repeat)
+  // For whoever fills in masked words: an evaluation forward of Pretraining computes no MLM loss,
+  // which would overwrite the logits, so that read_logits() finds them. Of Float32 only.
+  bool keep_masked_logits = false;
 };
 
 // Counts of the whole optimizer step over all ranks and micro-batches: the loss is
@@ -97,9 +100,10 @@ class Bert {
   // Enqueues the copy of the sums to the host; `sums` has 6 floats and stays valid until waited
   // for.
   void read_statistics(float* sums);
-  // Enqueues the copy of the last evaluation forward's logits to the host, float32: of a task other
-  // than pre-training, outputs_of(shape) for each sample of the uploaded batch, or for each token
-  // of QuestionAnswering. `logits` stays valid until waited for.
+  // Enqueues the copy of the last evaluation forward's logits to the host, float32:
+  // outputs_of(shape) for each sample of the uploaded batch, or for each token of
+  // QuestionAnswering; of Pretraining, with keep_masked_logits, vocabulary_rows(shape) for each
+  // masked position, those of the pieces first. `logits` stays valid until waited for.
   void read_logits(float* logits);
   [[nodiscard]] static Statistics statistics_of(const float* sums);
 

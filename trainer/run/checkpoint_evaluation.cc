@@ -177,10 +177,21 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
   evaluation.device = device->description();
   evaluation.ranks = ranks_of(chosen.manifest);
   const double start = clock.monotonic_seconds();
-  evaluation.result = open_run_data(files, config, config.threads)
-                          ->evaluate(*device, model, evaluation.ranks, chosen.manifest.step);
+  const WholeEvaluation whole =
+      open_run_data(files, config, config.threads)
+          ->evaluate(*device, model, evaluation.ranks, chosen.manifest.step);
+  evaluation.result = whole.record;
+  evaluation.best = whole.best;
   evaluation.result.seconds = clock.monotonic_seconds() - start;
   return evaluation;
+}
+
+std::vector<std::pair<const char*, double>> figures_of(const tasks::BestThresholds& best) {
+  constexpr double kPercent = 100;
+  return {{"best_exact", best.exact / kPercent},
+          {"best_exact_threshold", best.exact_threshold},
+          {"best_f1", best.f1 / kPercent},
+          {"best_f1_threshold", best.f1_threshold}};
 }
 
 std::string to_text(const CheckpointEvaluation& evaluation) {
@@ -203,6 +214,9 @@ std::string to_text(const CheckpointEvaluation& evaluation) {
   line("held-out samples", std::to_string(result.samples));
   for (const contract::Metric& metric : result.metrics)
     line(metric.name.c_str(), figure(metric.value));
+  if (evaluation.best) {
+    for (const auto& [name, value] : figures_of(*evaluation.best)) line(name, figure(value));
+  }
   if (result.metrics.empty()) {
     line("MLM loss", figure(result.mlm_loss));
     line("MLM accuracy", figure(result.mlm_accuracy));
@@ -223,6 +237,9 @@ std::string to_json(const CheckpointEvaluation& evaluation) {
   json["step"] = result.step;
   json["samples"] = result.samples;
   for (const contract::Metric& metric : result.metrics) json[metric.name] = metric.value;
+  if (evaluation.best) {
+    for (const auto& [name, value] : figures_of(*evaluation.best)) json[name] = value;
+  }
   if (result.metrics.empty()) {
     json["mlm_accuracy"] = result.mlm_accuracy;
     json["mlm_loss"] = result.mlm_loss;

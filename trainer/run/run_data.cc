@@ -50,15 +50,15 @@ class PretrainingData final : public RunData {
                                               std::int64_t step) const override {
     return loop.evaluate(evaluation_, step);
   }
-  [[nodiscard]] contract::EvalRecord evaluate(device::Device& device, model::Bert& model, int ranks,
-                                              std::int64_t step) const override {
+  [[nodiscard]] WholeEvaluation evaluate(device::Device& device, model::Bert& model, int ranks,
+                                         std::int64_t step) const override {
     step::EvaluationSums sums{};
     for (int rank = 0; rank < ranks; ++rank) {
       const step::EvaluationSums share =
           step::evaluate_share(device, model, evaluation_, rank, ranks);
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += share[i];
     }
-    return step::evaluation_of(sums, step);
+    return {step::evaluation_of(sums, step), std::nullopt};
   }
 
  private:
@@ -128,8 +128,8 @@ class TaskData final : public RunData {
                                               std::int64_t step) const override {
     return loop.evaluate(*evaluation_, step);
   }
-  [[nodiscard]] contract::EvalRecord evaluate(device::Device& device, model::Bert& model, int ranks,
-                                              std::int64_t step) const override {
+  [[nodiscard]] WholeEvaluation evaluate(device::Device& device, model::Bert& model, int ranks,
+                                         std::int64_t step) const override {
     const std::vector<samples::Sample>& samples = evaluation_->samples();
     tasks::JudgedSet::Logits all(samples.size());
     for (int rank = 0; rank < ranks; ++rank) {
@@ -139,7 +139,7 @@ class TaskData final : public RunData {
         place += static_cast<std::size_t>(ranks);
       }
     }
-    return step::judged(*evaluation_, all, step);
+    return {step::judged(*evaluation_, all, step), evaluation_->best_thresholds(all)};
   }
 
  private:

@@ -13,8 +13,14 @@
 #include "trainer/data/vocabulary.h"
 #include "trainer/samples/sample_stream.h"
 #include "trainer/step/train_loop.h"
+#include "trainer/tasks/answer_score.h"
 
 namespace regatta::trainer::run {
+
+struct WholeEvaluation {
+  contract::EvalRecord record;
+  std::optional<tasks::BestThresholds> best;  // JudgedSet::best_thresholds
+};
 
 // Immutable.
 class RunData {
@@ -39,8 +45,8 @@ class RunData {
                                                       std::int64_t step) const = 0;
   // The same in one process, in as many shares as a run of so many ranks has, added up in their
   // order: on a CPU the figures have the same bits.
-  [[nodiscard]] virtual contract::EvalRecord evaluate(device::Device& device, model::Bert& model,
-                                                      int ranks, std::int64_t step) const = 0;
+  [[nodiscard]] virtual WholeEvaluation evaluate(device::Device& device, model::Bert& model,
+                                                 int ranks, std::int64_t step) const = 0;
 };
 
 // Opens the datasets that the run file names, and checks that they are for its task; reads what is

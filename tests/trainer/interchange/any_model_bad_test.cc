@@ -203,8 +203,8 @@ TEST_F(BadAnyModel, ATaskWithoutItsHeadIsRefusedSayingWhatThereIs) {
   };
   const Case kCases[] = {
       {Task::Pretraining,
-       "has no head for pretraining (it has one for classification); use what "
-       "is for classification, or train one"},
+       "has no head for pretraining (it has one for classification); try it with "
+       "`regatta-train predict`, or train one"},
       {Task::QuestionAnswering, "has no head for question-answering"},
       {Task::Regression, "a run file with task regression and from: this model"},
   };
