@@ -30,7 +30,9 @@ struct BertOptions {
   device::Dtype compute =
       device::Dtype::Float32;  // of activations, and of the weights that products read
   RoomPolicy room;
-  int frozen_layers = 0;      // from the bottom, embeddings included: they get no gradients
+  // From the bottom, embeddings included (also the word embedding as the decoder's weight): they
+  // get no gradients.
+  int frozen_layers = 0;
   float label_smoothing = 0;  // of the task's loss; pre-training: of both
   bool repeat = true;         // let the device replay passes of one shape (Device::repeat)
 };
@@ -58,6 +60,7 @@ struct Statistics {
 struct LinearBackward {
   bool accumulate = false;    // dx += instead of dx =
   bool bias_is_done = false;  // the producer of dy has summed its columns
+  bool frozen = false;        // the weight gets no gradient
   device::View gelu_input;    // given: dx is multiplied by GELU's derivative there
 };
 
@@ -164,6 +167,8 @@ class Bert {
   // dx = dy·W, and weight and bias gradients are added.
   void apply_backward(const Linear& linear, device::View x, device::View dy, std::int64_t rows,
                       device::View dx, const LinearBackward& how = {});
+  void input_backward(const Linear& linear, device::View dy, std::int64_t rows, device::View dx,
+                      const LinearBackward& how);
   void enqueue_forward(const Needed& needed);
   void enqueue_backward(const Ready& ready);
   void layer_forward(int layer, device::View x);
