@@ -15,6 +15,7 @@
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/model/batch_room.h"
 #include "trainer/model/bert.h"
+#include "trainer/step/buckets.h"
 
 namespace regatta::tests {
 namespace {
@@ -256,6 +257,28 @@ INSTANTIATE_TEST_SUITE_P(
         HeadCase{"values_padded", Task::Regression, 24, 3, 0.2, 0, {1, 9, 40, 2}, 64},
         HeadCase{"values_unknown", Task::Regression, 24, 3, 0, 0, {6, 4}, 32, true}),
     [](const auto& tested) { return std::string(tested.param.name); });
+
+// What the planner takes for the groups in which gradients get ready.
+TEST(TaskHeadsAlone, AnnounceGradientsInTheGroupsOfTheTable) {
+  for (const Task task : {Task::QuestionAnswering, Task::Classification, Task::Regression}) {
+    SCOPED_TRACE(contract::name_of(task));
+    const contract::ModelShape shape = task_shape(task, 24, 3);
+    const auto device = cpu::make_cpu_device(1);
+    model::Bert model(*device, shape, {});
+    const std::vector<float> weights = random_weights(model.table(), 5);
+    device->copy_to_device(0, model.parameters(), weights.data());
+    model.zero_gradients();
+    model.upload(samples::collate(task_samples(shape, {9}, false), {0}), 1, {1, 1});
+    model.forward(model::Mode::Training);
+    std::vector<int> announced, expected;
+    model.backward([&](int tensors) { announced.push_back(tensors); });
+    for (const topology::plan::Bucket& group : step::buckets_as_announced(model.table())) {
+      expected.push_back(group.end_tensor);
+    }
+    EXPECT_EQ(announced, expected);
+    EXPECT_EQ(announced.front(), contract::first_encoder_tensor(model.table()));
+  }
+}
 
 // A sample without a label is as if it were not there: neither loss nor gradients of the others
 // know of it.
