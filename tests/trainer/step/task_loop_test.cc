@@ -32,6 +32,7 @@
 #include "trainer/ranks/rank_agreement.h"
 #include "trainer/step/buckets.h"
 #include "trainer/step/evaluation.h"
+#include "trainer/step/noise_probe.h"
 #include "trainer/step/schedule.h"
 #include "trainer/step/train_loop.h"
 
@@ -193,6 +194,47 @@ TEST(TaskLoop, LearnsAHandfulOfSamplesByHeart) {
                     }
                   });
     EXPECT_LT(loss, 0.05);
+  }
+}
+
+// ‖ḡ − h‖² and ‖ḡ‖² of the first step by float64, h being the mean gradient of its half: with as
+// many samples in it as not, noise is the former, and signal what the latter has beyond it.
+TEST(TaskLoop, NoiseOfAStepIsThatOfTheReference) {
+  for (const Task task : kFineTuningTasks) {
+    for (const int ranks : {1, 3}) {
+      SCOPED_TRACE(contract::name_of(task) + " on " + std::to_string(ranks));
+      contract::RunConfig config = task_config(task, ranks);
+      config.statistics_every = 1;
+      config.balance.strategy = contract::Balance::None;  // sample n is at place n
+      const std::vector<bool> in_half = step::half_of_step(config.seed, 1, kHandful);
+      std::vector<samples::Sample> all, half;
+      for (int i = 0; i < kHandful; ++i) {
+        all.push_back(task_sample(i));
+        if (in_half[static_cast<std::size_t>(i)]) half.push_back(all.back());
+      }
+      ASSERT_EQ(std::ssize(half), kHandful / 2);
+      const ReferenceWeights weights =
+          reference_weights(contract::make_tensor_table(config.model), first_weights(config));
+      const auto gradients = [&](const std::vector<samples::Sample>& samples) {
+        return reference_task(config.model, weights, samples, std::vector<int>(samples.size(), 0),
+                              {}, 1, 0, static_cast<double>(samples.size()))
+            .gradients;
+      };
+      const auto mean = gradients(all);
+      const auto of_half = gradients(half);
+      double difference = 0, whole = 0;
+      for (const auto& [name, gradient] : mean) {
+        const std::vector<double>& h = of_half.at(name);
+        for (std::size_t i = 0; i < gradient.size(); ++i) {
+          difference += (gradient[i] - h[i]) * (gradient[i] - h[i]);
+          whole += gradient[i] * gradient[i];
+        }
+      }
+      const contract::NoiseScale::State raw = train_task(config, 1).state.noise[1];
+      EXPECT_EQ(raw[0], 1) << "steps observed";
+      EXPECT_NEAR(raw[2], difference, 1e-3 * difference) << "noise";
+      EXPECT_NEAR(raw[3], whole - difference, 1e-3 * (whole + difference)) << "signal";
+    }
   }
 }
 
