@@ -162,9 +162,10 @@ struct Table::State {
     return value;
   }
 
-  // The mappings in a list, whose path in messages is `list_path`.
-  [[nodiscard]] std::vector<Table> items(const YAML::Node& list,
-                                         const std::string& list_path) const;
+  // The mappings in a list, whose path in messages is `list_path`. told_items: gets what each is
+  // asked for.
+  [[nodiscard]] std::vector<Table> items(const YAML::Node& list, const std::string& list_path,
+                                         std::list<AskedKey>* told_items = nullptr) const;
 
   [[noreturn]] void fail(const YAML::Node& at, const std::string& key,
                          const std::string& message) const {
@@ -237,7 +238,8 @@ Table Table::parse(std::string_view text, const std::string& source,
   return Table(std::move(state));
 }
 
-std::vector<Table> Table::State::items(const YAML::Node& list, const std::string& list_path) const {
+std::vector<Table> Table::State::items(const YAML::Node& list, const std::string& list_path,
+                                       std::list<AskedKey>* told_items) const {
   std::vector<Table> tables;
   for (const YAML::Node& item : list) {
     const std::string index = "[" + std::to_string(tables.size()) + "]";
@@ -251,6 +253,7 @@ std::vector<Table> Table::State::items(const YAML::Node& list, const std::string
     child->path = list_path + index + ".";
     child->other_names = other_names;
     child->node = item;
+    child->told = told_items;
     tables.push_back(Table(std::move(child)));
   }
   return tables;
@@ -404,11 +407,17 @@ bool Table::is_table(const std::string& key) const {
   return node.IsMap() && node[key].IsDefined() && node[key].IsMap();
 }
 
+bool Table::is_list(const std::string& key) const {
+  const YAML::Node& node = state_->node;
+  return node.IsMap() && node[key].IsDefined() && node[key].IsSequence();
+}
+
 std::vector<Table> Table::tables(const std::string& key) {
   const YAML::Node value = state_->find(key);
+  AskedKey* const told = state_->tell(key, AskedKey::Form::Mappings);
   if (!value.IsDefined()) return {};
   if (!value.IsSequence()) state_->fail(value, key, "expected a list of mappings");
-  return state_->items(value, state_->path + key);
+  return state_->items(value, state_->path + key, told == nullptr ? nullptr : &told->below);
 }
 
 int Table::line(const std::string& key) const {

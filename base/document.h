@@ -23,14 +23,14 @@ struct OtherName {
 // What a reader asks a mapping for: a key, and what its value may be. A schema of what it takes can
 // be made of these.
 struct AskedKey {
-  enum class Form { Flag, Whole, Number, Text, Texts, Choice, Mapping };
+  enum class Form { Flag, Whole, Number, Text, Texts, Choice, Mapping, Mappings };
   std::string name{};
   Form form = Form::Text;
   std::vector<std::string> choices{};
   std::string absent{};  // its value where it is absent, as JSON; empty: it has none
   std::optional<double> low{}, high{};
   bool low_is_out = false, high_is_out = false;
-  std::list<AskedKey> below{};  // of a mapping
+  std::list<AskedKey> below{};  // of a mapping, or of each in a list of mappings
 };
 
 // One mapping of a document. Every key must be read before finish(); a key that nobody read is an
@@ -82,6 +82,7 @@ class Table {
   [[nodiscard]] bool is_table(const std::string& key) const;
   // The mappings of the list under `key`; none when absent.
   [[nodiscard]] std::vector<Table> tables(const std::string& key);
+  [[nodiscard]] bool is_list(const std::string& key) const;
   // The line of `key`, or of this mapping if the key is absent; 0 if the mapping is absent, too.
   [[nodiscard]] int line(const std::string& key) const;
 

@@ -2,7 +2,7 @@
 """Runs the project's tests in stages, each with a time budget that is printed and kept.
 
     tests/run.sh            install, build, tidy, format, shellcheck, clang-tidy of what changed, unit, a tenth of
-                            the slow repetitions and of the planted faults, chaos, web, demo
+                            the slow repetitions and of the planted faults, chaos, web, demo, examples
     tests/run.sh --all      clang-tidy of the whole product, slow and planted faults in full, and the CUDA plug-in,
                             sanitizers (one of them without oneDNN), longer fuzzing, benchmarks
     tests/run.sh --stage unit --stage web     only these
@@ -328,6 +328,7 @@ STAGES = [
     ("web", 200, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
         "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
     ("demo", 220, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
+    ("examples", 240, True, lambda t, limit, o: counted(t, "examples", [sys.executable, "tests/examples_test.py"], limit)),
     ("mutants", 120, True, lambda t, limit, o: counted(t, "mutants", [sys.executable, "tests/mutants/mutants.py"] + (["--all"] if o.all else []), limit)),
     ("cuda", 900, False, lambda t, limit, o: cuda(t, limit)),
     ("asan", 2700, False, lambda t, limit, o: variant(t, "asan", limit, {"REGATTA_SANITIZED": "1"})),

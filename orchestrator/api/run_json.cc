@@ -12,6 +12,7 @@
 #include "orchestrator/api/shown_config.h"
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/runs/run_presence.h"
+#include "orchestrator/runs/run_start.h"
 #include "orchestrator/store/abandoned_points.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/series.h"
@@ -179,6 +180,19 @@ void add_judgement(const runs::Run& run, double now_utc, Json* json) {
   (*json)["predicted_seconds_to_target"] = number(predicted_seconds(run, now_utc));
 }
 
+// What it is trained for, and what it begins with: null for new weights; a fork has a copy of its
+// own of what another run had then.
+void add_start(const runs::Run& run, Json* json) {
+  const runs::RunStart start = runs::start_of(run.config);
+  (*json)["task"] = start.task;
+  (*json)["from"] = nullptr;
+  if (!start.model && run.forked_from.empty()) return;
+  (*json)["from"] = {{"path", start.model ? Json(start.model->path) : Json(nullptr)},
+                     {"run", text_or_null(run.forked_from)},
+                     {"checkpoint", text_or_null(run.forked_checkpoint)},
+                     {"optimizer", !start.model || start.model->optimizer}};
+}
+
 // How fast it trained before is no speed that it has now.
 void add_silence(const runs::Run& run, double now_utc, Json* json) {
   const std::optional<double> silence = silent_seconds(run, now_utc);
@@ -219,7 +233,10 @@ std::string lost_text(const runs::Run& run) {
                          run.state == runs::RunState::Stopped ||
                          (run.state == runs::RunState::Failed && !runs::is_given_up(run));
   // A fork without a checkpoint of its own has its parent's.
-  if (!resumable || (summary.checkpoint_step < 0 && !run.forked_from.empty())) return "";
+  const auto has_copy = [&] {
+    return !run.forked_from.empty() && runs::start_checkpoint(run).empty();
+  };
+  if (!resumable || (summary.checkpoint_step < 0 && has_copy())) return "";
   const std::int64_t lost = summary.step - std::max<std::int64_t>(0, summary.checkpoint_step);
   if (lost <= 0) return "";
   return "; " + base::plural(lost, "step") + (lost == 1 ? " is" : " are") + " lost";
@@ -339,6 +356,7 @@ Json run_json(const runs::Run& run, const RunParts& parts, double now_utc) {
   for (const runs::Attempt& attempt : parts.attempts) row.take(attempt);
   Json json = row_json(row, now_utc);
   json["warnings"] = warning_texts(parts, store::RunAxis(parts.attempts));
+  add_start(run, &json);
   json["config"] = shown_config(run.config);
   return json;
 }

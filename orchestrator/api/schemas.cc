@@ -82,9 +82,15 @@ void add_runs(Json* all) {
                           {"trouble", or_null(text())},
                           {"cancel_waits_since", or_null(any_moment())}});
   // Of a run that was just submitted, nobody has asked yet.
-  json["Run"] = optionally(
-      with(full_row(), {{"warnings", list_of(text())}, {"config", or_null(any_object())}}),
-      {{"slurm", or_null(reference("Slurm"))}});
+  json["Run"] =
+      optionally(with(full_row(), {{"warnings", list_of(text())},
+                                   {"task", text()},
+                                   {"from", or_null(object({{"path", or_null(text())},
+                                                            {"run", or_null(text())},
+                                                            {"checkpoint", or_null(text())},
+                                                            {"optimizer", flag()}}))},
+                                   {"config", or_null(any_object())}}),
+                 {{"slurm", or_null(reference("Slurm"))}});
   json["RunPreview"] = object(
       {{"dry_run", flag()},
        {"name", text()},

@@ -23,6 +23,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(extend)   \
   COMMAND(fork)     \
   COMMAND(import)   \
+  COMMAND(init)     \
   COMMAND(label)    \
   COMMAND(logs)     \
   COMMAND(ls)       \
@@ -31,6 +32,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(resume)   \
   COMMAND(rm)       \
   COMMAND(sbatch)   \
+  COMMAND(schema)   \
   COMMAND(show)     \
   COMMAND(submit)   \
   COMMAND(watch)    \

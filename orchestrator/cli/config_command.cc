@@ -12,10 +12,10 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/input.h"
 #include "orchestrator/cli/output.h"
+#include "orchestrator/cli/schema_command.h"
 #include "orchestrator/site/site_defaults.h"
 #include "orchestrator/text/terminal.h"
 #include "trainer/contract/run_config.h"
-#include "trainer/contract/run_schema.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
@@ -201,25 +201,15 @@ class ConfigShow : public Command {
   ConfigOptions options_;
 };
 
-class ConfigSchema : public Command {
- public:
-  explicit ConfigSchema()
-      : Command({"schema",
-                 Group::Controller,
-                 "print what a run file may say, as a JSON Schema for editors",
-                 {"config schema"}}) {}
-
-  int run() override {
-    std::cout << trainer::contract::run_file_schema();
-    return 0;
-  }
-};
-
 }  // namespace
 
 std::unique_ptr<Command> config_command(const Program& program) {
   Commands parts;
-  parts.push_back(std::make_unique<ConfigSchema>());
+  parts.push_back(std::make_unique<PrintSchema>(
+      CommandText{"schema",
+                  Group::Controller,
+                  "print what a run file may say, as `regatta schema` does",
+                  {"config schema"}}));
   parts.push_back(std::make_unique<ConfigShow>(program));
   return std::make_unique<CommandFamily>(
       CommandText{"config", Group::Controller, "settings of the site and the user", {}},

@@ -142,10 +142,12 @@ int diff_of_file(const Json& run, const ClientOptions& client, const DiffOptions
                  const site::ProgramEnvironment& environment) {
   const std::string text = base::posix_file_system().read(options.file, kMostFileBytes);
   trainer::contract::RunConfig config = trainer::contract::parse_run_config(text, options.file);
-  config.data.path =
-      std::filesystem::absolute(base::Path(options.file).parent_path() / config.data.path)
-          .lexically_normal()
-          .string();
+  const base::Path folder = base::Path(options.file).parent_path();
+  const auto absolute = [&](const std::string& path) {
+    return std::filesystem::absolute(folder / path).lexically_normal().string();
+  };
+  trainer::contract::change_data_paths(&config.data, absolute);
+  if (config.from) config.from->path = absolute(config.from->path);
   if (run.value("scheduler", Json()) == "slurm") {  // as the file would be submitted now
     config = site::with_defaults(std::move(config),
                                  site::read_defaults(site::defaults_places(environment)))

@@ -110,7 +110,7 @@ plan::PlanRequest request_of(const PlanOptions& options,
   const std::string source = input_name(options.file);
   request.config = trainer::contract::parse_run_config(read_input(options.file), source);
   *own_vocabulary = request.config.model.vocabulary;
-  plan::take_vocabulary(options.file, options.vocabulary, &request.config);
+  (void)plan::take_dataset(options.file, options.vocabulary, &request.config);
   request.machines = machines(options, environment);
   take_ranks(options, request.machines, &request.config);
   for (const std::string& file : options.measured) {

@@ -189,7 +189,8 @@ void use(files::SharedFiles& shared, const std::shared_ptr<const plan::RunPlanne
   };
   if (!planner) return;
   settings->plan = [&shared, planner](const trainer::contract::RunConfig& run) {
-    return shared.call(run.data.path, kPlanSeconds, [planner, run] { return planner->plan(run); });
+    return shared.call(trainer::contract::data_paths(run.data).front(), kPlanSeconds,
+                       [planner, run] { return planner->plan(run); });
   };
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -176,6 +177,11 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
                         "measured on these machines; give a log with --measured"
                       : "the times of collectives were measured on " + base::join(measured, ", ") +
                             " nodes, and are modelled (NCCL's cost model) on others");
+  if (config.evaluate_samples == 0) {
+    notes.push_back(
+        "evaluations are assumed to take no time, as nobody knows how many samples they have; set "
+        "evaluate.samples, or name a dataset of a task");
+  }
   if (options.checkpoint_seconds == 0) {
     notes.push_back("checkpoints are assumed to take no time; set --checkpoint-seconds");
   }
@@ -209,7 +215,11 @@ int print_simulation(const SimulateOptions& options) {
   check_options(options);
   const std::string source = input_name(options.run_file);
   RunConfig file = trainer::contract::parse_run_config(read_input(options.run_file), source);
-  plan::take_vocabulary(options.run_file, options.vocabulary, &file);
+  const auto dataset = plan::take_dataset(options.run_file, options.vocabulary, &file);
+  if (file.evaluate_samples == 0 && dataset) {  // all that there are
+    file.evaluate_samples = static_cast<int>(
+        std::min<std::int64_t>(dataset->evaluation_samples, std::numeric_limits<int>::max()));
+  }
   if (options.seed) file.seed = *options.seed;
   const plan::Cluster cluster =
       plan::Cluster::read(read_input(options.cluster), input_name(options.cluster));

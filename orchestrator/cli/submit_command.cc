@@ -1,8 +1,10 @@
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -69,7 +71,7 @@ class Submit : public Command {
                  Group::Runs,
                  "make a run from a run file",
                  {"submit run.yaml", "submit run.yaml --dry-run", "submit run.yaml --wait",
-                  "submit fine.yaml --after base"}}),
+                  "submit fine.yaml --after base", "submit fine.yaml --from base@best"}}),
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
@@ -85,6 +87,11 @@ class Submit : public Command {
              "begin only when this run has succeeded; repeatable")
         .type = "RUN";
     options.add("--tag", &tags_, "a tag that it is to have; repeatable").type = "TAG";
+    options
+        .add("--from", &from_,
+             "the model to begin with, instead of the run file's: a path, or RUN, RUN@STEP, "
+             "RUN@best or RUN@newest")
+        .type = "MODEL";
     const auto set_key = [this](const std::string& key) { idempotency_key_ = key; };
     options.add("--idempotency-key", std::function<void(const std::string&)>(set_key),
                 "repeating a submission with the same key and file makes no second run");
@@ -140,14 +147,39 @@ class Submit : public Command {
     const std::string path = query.empty() ? "/runs" : "/runs?" + base::join(query, "&");
     return controller_->post(path, plan::submitted_body(asked), headers);
   }
-  // A relative path of the dataset is relative to the file; the controller is at no such place.
+  // A relative path is relative to the file; the controller is at no such place.
   [[nodiscard]] trainer::contract::RunConfig config() const {
     trainer::contract::RunConfig config =
         trainer::contract::parse_run_config(read_input(file_, kMaxRunFile), input_name(file_));
     const base::Path folder = file_ == "-" ? base::Path(".") : base::Path(file_).parent_path();
-    config.data.path =
-        std::filesystem::absolute(folder / config.data.path).lexically_normal().string();
+    const auto absolute = [&](const std::string& path) {
+      return std::filesystem::absolute(folder / path).lexically_normal().string();
+    };
+    trainer::contract::change_data_paths(&config.data, absolute);
+    base::Path beside = folder;
+    if (!from_.empty()) {
+      if (!config.from) config.from.emplace();
+      config.from->path = from_;
+      config.from->run.clear();
+      config.from->is_short = true;
+      beside = ".";  // as words of a command are
+    }
+    if (config.from) settle(beside, &*config.from);
     return config;
+  }
+  // A text alone is a path where there is such a file, or where it has a "/"; else it is a run.
+  static void settle(const base::Path& beside, trainer::contract::StartConfig* from) {
+    const auto is_there = [&](const std::string& path) {
+      std::error_code ignored;
+      return std::filesystem::exists(beside / path, ignored);
+    };
+    if (from->is_short && from->path.find('/') == std::string::npos && !is_there(from->path) &&
+        !is_there(from->path + ".index")) {
+      from->run.swap(from->path);
+    }
+    from->is_short = false;
+    if (from->path.empty()) return;
+    from->path = std::filesystem::absolute(beside / from->path).lexically_normal().string();
   }
   static std::string checked(const std::string& key) {
     if (!key.empty() && base::printable(key) == key) return key;
@@ -162,6 +194,7 @@ class Submit : public Command {
   bool wait_ = false;
   std::optional<std::string> idempotency_key_;
   std::vector<std::string> after_, tags_;
+  std::string from_;  // empty: the run file's
 };
 
 }  // namespace

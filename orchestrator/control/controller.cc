@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "orchestrator/control/run_lookup.h"
 #include "orchestrator/runs/run_records.h"
+#include "orchestrator/runs/run_start.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 
@@ -150,7 +151,7 @@ void Controller::load_open_runs() {
     loaded->found = loaded->launches.empty();
     if (loaded->run.wanted != runs::Wanted::Observe && loaded->foreign.empty()) {
       loaded->unwritten.submission = loaded->unwritten.state = true;
-      loaded->unwritten.config = loaded->run.changed_utc.has_value();
+      loaded->write_change_again();
     }
     LaunchBook::write_all_again(loaded);
   }
@@ -167,6 +168,7 @@ void Controller::load_unsettled() {
     if (open_.size() > 10 * kMostUnsettled) return;
     OpenRun* const loaded = open(std::move(run));
     loaded->unwritten.state = true;
+    loaded->write_change_again();
     LaunchBook::write_all_again(loaded);
   }
 }
@@ -177,6 +179,7 @@ OpenRun* Controller::open(runs::Run run) {
   opened.launches = store_.launches(opened.run.number);
   opened.attempts = store_.attempts(opened.run.number);
   opened.foreign = why_not_ours(opened.run);
+  opened.start = runs::start_checkpoint(opened.run);
   // What another controller said, of another scheduler, is no longer why it waits.
   if (opened.foreign.empty() && opened.run.reason.rfind(kBelongs, 0) == 0) {
     opened.run.reason.clear();
@@ -324,8 +327,7 @@ void Controller::take_news_of(runs::RunNumber number) {
   if (known == open_.end()) {
     if (run->drained && run->wanted != runs::Wanted::Resume) return;
     OpenRun* const opened = open(*run);
-    opened->unwritten.config |= run->changed_utc.has_value();
-    opened->unwritten.submission |= run->changed_utc.has_value();
+    opened->write_change_again();
     return;
   }
   take_labels(*run, &known->second);

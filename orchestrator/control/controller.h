@@ -32,6 +32,7 @@
 #include "orchestrator/files/runs_directory_lease.h"
 #include "orchestrator/files/side_work.h"
 #include "orchestrator/files/troubles.h"
+#include "orchestrator/plan/dataset_facts.h"
 #include "orchestrator/runs/labels.h"
 #include "orchestrator/runs/scheduler.h"
 #include "orchestrator/site/site_defaults.h"
@@ -211,6 +212,7 @@ class Controller {
   static constexpr double kLookAgainSeconds = 0.01;  // between two looks at what is waited for
   // What a new run's directory is made of, beside run.json and submission.json.
   struct DirectoryContents {
+    std::function<void(const std::string& id)> before{};  // there is one
     std::map<std::string, std::string> beside{};
     std::function<void(const base::Path& directory)> fill{};
     double seconds = 0;  // that it may take
@@ -239,6 +241,24 @@ class Controller {
   // Code::Retry when the runs directory is not this controller's at the moment.
   void check_lease() const;
   std::string take_defaults(trainer::contract::RunConfig* config) const;
+
+  // What a run begins with (controller_start.cc). The run and its checkpoint; empty: no run's.
+  struct Origin {
+    std::string run, checkpoint;
+  };
+  [[nodiscard]] Origin resolve_start(trainer::contract::RunConfig* config);
+  struct Inputs {
+    std::optional<plan::DatasetFacts> dataset;              // the first; nothing: not all are there
+    std::string no_dataset;                                 // the first directory that has none
+    std::optional<base::Error> dataset_fault, start_fault;  // with the key of the run file
+    std::string dataset_unknown, start_unknown;  // why that cannot be said; empty: it can
+  };
+  void look_at_datasets(const trainer::contract::RunConfig& config, Inputs* inputs);
+  [[nodiscard]] Inputs look_at_inputs(const trainer::contract::RunConfig& config);
+  void refuse_inputs(const trainer::contract::RunConfig& config);
+  void pin_origin(const std::string& id, const trainer::contract::RunConfig& config);
+  void unpin_origin(const runs::Run& run);
+  bool keep_start(OpenRun* open);
   runs::RunNumber add_submitted(store::NewRun* run, DirectoryContents contents);
   // The run that the key was used for, if it was for this.
   [[nodiscard]] std::optional<runs::Run> submitted_before(const std::string& key,

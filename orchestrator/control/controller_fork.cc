@@ -1,17 +1,16 @@
 // A run that continues another one's checkpoint: submitted with a copy of that in its directory,
 // which comes into being complete or not at all.
-#include <algorithm>
 #include <memory>
 
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/shell_words.h"
 #include "base/text.h"
 #include "checkpoint/copy.h"
 #include "checkpoint/found_damage.h"
 #include "checkpoint/held_mark.h"
 #include "checkpoint/store.h"
+#include "orchestrator/control/checkpoint_choice.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/control/request_key.h"
 #include "orchestrator/plan/run_changes.h"
@@ -24,41 +23,6 @@ namespace {
 constexpr double kForkKeySeconds = 60;  // for another request with the same key
 constexpr const char* kReader = "fork";
 constexpr const char* kPlanFiles[] = {"plan.json", "plan.tuner"};
-
-// By name, by step, or the newest that nobody found damaged: whether a named one is, the copy finds
-// out. Throws where there is none of these that is whole by its manifest.
-checkpoint::Entry choose(base::FileSystem& files, const base::Path& run_directory,
-                         const std::string& run, const std::string& asked) {
-  const auto step = base::parse_integer(asked);
-  std::vector<checkpoint::Entry> found;
-  for (checkpoint::Entry& entry :
-       checkpoint::list_with_found_damage(files, run_directory / "checkpoints")) {  // newest first
-    const bool meant = asked == "latest"
-                           ? found.empty() && entry.status == checkpoint::Status::Valid
-                       : step ? entry.step == *step && entry.manifest
-                              : entry.name == asked;
-    if (meant) found.push_back(std::move(entry));
-  }
-  const std::string see = "; `" + base::shown_command("regatta ckpt ls", run) + "` lists them";
-  if (found.empty()) {
-    throw base::Error(base::Code::NotFound,
-                      "run " + run + " has no checkpoint " + base::printable(asked) + see,
-                      "checkpoint");
-  }
-  if (found.size() > 1) {
-    throw base::Error(
-        base::Code::User,
-        "run " + run + " has several checkpoints of step " + asked + "; name one" + see,
-        "checkpoint");
-  }
-  if (!found.front().manifest) {
-    throw base::Error(
-        base::Code::User,
-        "checkpoint " + found.front().name + " is not whole: " + found.front().reason + see,
-        "checkpoint");
-  }
-  return found.front();
-}
 
 // So that the next request for the newest takes another one.
 void note_damage(base::FileSystem& files, const base::Clock& clock, const base::Path& checkpoint,
@@ -117,8 +81,10 @@ Controller::Accepted Controller::fork(const std::string& name, const ForkRequest
   }
   const auto origin = std::make_shared<checkpoint::Entry>();  // with a work that may come later
   do_beside(parent.directory, kListSeconds,
-            [origin, files = &files_, directory = parent.directory, id = parent.id,
-             asked = request.checkpoint] { *origin = choose(*files, directory, id, asked); });
+            [origin, files = &files_, directory = parent.directory,
+             wish = CheckpointWish{parent.id, parent.summary.metric, request.checkpoint}] {
+              *origin = choose_checkpoint(*files, directory, wish);
+            });
   if (file.config.steps <= origin->step) {
     throw base::Error(base::Code::User,
                       "the fork would end at step " + std::to_string(file.config.steps) +

@@ -128,6 +128,7 @@ Removal Controller::remove(const std::string& name, const RemoveOptions& options
   }
   if (forgotten) request.reset();
   base::log(base::LogLevel::Info, "run " + removal.run.id + " was removed");
+  unpin_origin(removal.run);
   if (!moved.empty()) remove_files(moved, &removal);
   if (!forgotten) forget(removal.run, options.by, key);
   return removal;

@@ -61,7 +61,9 @@ Controller::Accepted Controller::submit(const std::string& body,
     if (const auto before = submitted_before(*idempotency_key, digest)) return {*before, false};
   }
   for (const std::string& id : run.after) (void)find(id);  // somebody may have removed it
+  const Origin origin = resolve_start(&asked.config);
   const std::string taken = take_defaults(&asked.config);
+  refuse_inputs(asked.config);
   if (!asked.plan && options_.plan) asked.plan = options_.plan(asked.config);
   store::take_config(asked.config, &run);
   run.created_utc = clock_.utc_seconds();
@@ -71,8 +73,13 @@ Controller::Accepted Controller::submit(const std::string& body,
   run.tags = labels.tags;
   run.note = labels.note;
   run.scheduler = runs::family_of(scheduler_.name());
+  run.forked_from = origin.run;
+  run.forked_checkpoint = origin.checkpoint;
   DirectoryContents contents;
   contents.seconds = options_.submit_seconds;
+  if (!origin.run.empty()) {
+    contents.before = [&](const std::string& id) { pin_origin(id, asked.config); };
+  }
   if (asked.plan) contents.beside = plan::plan_files(*asked.plan);
   const runs::RunNumber number = add_submitted(&run, std::move(contents));
   base::log(base::LogLevel::Info, "run " + run.id + " was submitted" + taken);
@@ -104,16 +111,19 @@ runs::RunNumber Controller::add_submitted(store::NewRun* run, DirectoryContents 
     submission.idempotency_key = run->idempotency_key;
     submission.body_digest = run->body_digest;
     contents.beside[runs::kSubmissionName] = runs::submission_text(submission);
+    if (contents.before) contents.before(run->id);
     try {
       make_directory(run->directory, run->config, contents);
       break;
     } catch (const base::Error& error) {  // of a run that the store does not know yet
+      unpin_origin(*run);
       if (error.code() != base::Code::Conflict || tries >= kMostIdTries) throw;
     }
   }
   try {
     return store_.add_run(*run);
   } catch (const base::Error&) {
+    unpin_origin(*run);
     const base::Path directory = run->directory;
     try {
       do_beside(directory, options_.submit_seconds, [files = &files_, directory] {

@@ -192,7 +192,10 @@ void Controller::conclude(OpenRun* open, const RunReading& reading) {
   if (runs::is_over(run.state) && !run.settled && !open->unwritten.state && !open->given.state) {
     open->unwritten.state = true;
   }
-  if (run.drained && run.settled && !open->unwritten.config) return close(run.number);
+  const bool start_is_kept = keep_start(open);
+  if (run.drained && run.settled && !open->unwritten.config && start_is_kept) {
+    return close(run.number);
+  }
   if (followed.more || (open->unwritten.any() && open->unwritten.again == 0)) {
     schedule(open, clock_.monotonic_seconds());
   }

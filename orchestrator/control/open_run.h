@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_system.h"
 #include "orchestrator/control/dependencies.h"
 #include "orchestrator/control/journal_pulse.h"
 #include "orchestrator/control/node_avoidance.h"
@@ -61,6 +62,11 @@ struct OpenRun {
   Unwritten given;
   std::optional<runs::RecordedState> given_state;
 
+  // The checkpoint of another run that it begins with (controller_start.cc); empty: none.
+  base::Path start;
+  enum class StartPin { Unknown, Held, Released } start_pin = StartPin::Unknown;
+  bool start_pin_asked = false;
+
   Unwritten unwritten;
   double not_before = 0;
   double refused_pause = 0;  // after the newest of the scheduler's refusals in a row; 0: none
@@ -72,6 +78,10 @@ struct OpenRun {
   [[nodiscard]] bool takes_place() const {
     return foreign.empty() && !launches.empty() && !launches.back().over &&
            launches.back().handle != kByJournal;
+  }
+  // Whoever changed it may have been ended before its files said so.
+  void write_change_again() {
+    if (run.changed_utc) unwritten.config = unwritten.submission = true;
   }
   // What its directory says: of a run that is to be resumed, that it is wanted to run and waits.
   [[nodiscard]] bool resumes() const { return run.wanted == runs::Wanted::Resume; }

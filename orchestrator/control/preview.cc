@@ -10,8 +10,7 @@
 namespace regatta::orchestrator::control {
 namespace {
 
-constexpr double kDatasetSeconds = 3;  // for it to be looked at
-constexpr double kStateBytes = 12;     // a parameter: weight and two moments, float32
+constexpr double kStateBytes = 12;  // a parameter: weight and two moments, float32
 constexpr const char* kHidden = "(hidden)";
 
 PreviewCheck check_nodes(runs::Scheduler& scheduler, const trainer::contract::RunConfig& config) {
@@ -27,6 +26,26 @@ PreviewCheck check_nodes(runs::Scheduler& scheduler, const trainer::contract::Ru
               "; `regatta nodes` shows them"};
 }
 
+// missing: the first directory without a dataset.
+PreviewCheck check_data(const std::optional<plan::DatasetFacts>& dataset,
+                        const std::string& missing, const std::optional<base::Error>& fault,
+                        const std::string& unknown) {
+  if (fault) return {"dataset", false, fault->what()};
+  if (!unknown.empty()) return {"dataset", std::nullopt, unknown};
+  if (dataset) return {"dataset", true, plan::to_text(*dataset)};
+  return {"dataset", false,
+          "no dataset in " + base::printable(missing) +
+              " that this machine can see; `regatta-train prepare` makes one"};
+}
+
+PreviewCheck check_model(const trainer::contract::StartConfig& from,
+                         const std::optional<base::Error>& fault, const std::string& unknown) {
+  if (fault) return {"from", false, fault->what()};
+  if (!unknown.empty()) return {"from", std::nullopt, unknown};
+  return {"from", true,
+          base::printable(from.path) + (from.optimizer ? ", with the optimizer's moments" : "")};
+}
+
 }  // namespace
 
 trainer::contract::RunConfig without_secrets(trainer::contract::RunConfig config) {
@@ -35,9 +54,10 @@ trainer::contract::RunConfig without_secrets(trainer::contract::RunConfig config
   return config;
 }
 
-PreviewCheck check_memory(const trainer::contract::RunConfig& config, int vocabulary) {
+PreviewCheck check_memory(const trainer::contract::RunConfig& config,
+                          const std::optional<plan::DatasetFacts>& dataset) {
   trainer::contract::ModelShape shape = config.model;
-  if (shape.vocabulary == 0) shape.vocabulary = vocabulary;
+  plan::complete_shape(dataset, &shape);
   if (shape.vocabulary <= 0) {
     return {"memory", std::nullopt, "not known without the dataset's vocabulary"};
   }
@@ -56,6 +76,7 @@ Preview Controller::preview(const std::string& body, const std::vector<std::stri
   plan::SubmittedRun asked = plan::parse_submitted(body);
   Preview preview;
   preview.after = resolve(after);
+  (void)resolve_start(&asked.config);
   preview.defaults = take_defaults(&asked.config);
   if (preview.defaults.rfind(", with ", 0) == 0) preview.defaults.erase(0, 7);
   if (!asked.plan && options_.plan) asked.plan = options_.plan(asked.config);
@@ -65,23 +86,15 @@ Preview Controller::preview(const std::string& body, const std::vector<std::stri
   const auto plan_json =
       asked.plan ? std::optional(topology::plan::to_json(*asked.plan)) : std::nullopt;
   preview.start = scheduler_.preview(preview.directory, without_secrets(asked.config), plan_json);
-  const base::Path dataset = asked.config.data.path;
-  const auto vocabulary = std::make_shared<int>(0);
-  PreviewCheck data{"dataset", true, ""};
-  try {
-    do_beside(dataset, kDatasetSeconds, [files = &files_, dataset, vocabulary] {
-      *vocabulary = plan::vocabulary_of(*files, dataset);
-    });
-    data.good = *vocabulary > 0;
-    data.detail = *data.good ? std::to_string(*vocabulary) + " pieces of vocabulary"
-                             : "no dataset in " + base::printable(dataset.string()) +
-                                   " that this machine can see; `regatta-train prepare` makes one";
-  } catch (const base::Error& error) {
-    data.good = std::nullopt;
-    data.detail = error.what();
+  const Inputs inputs = look_at_inputs(asked.config);
+  preview.checks = {
+      check_data(inputs.dataset, inputs.no_dataset, inputs.dataset_fault, inputs.dataset_unknown)};
+  if (asked.config.from) {
+    preview.checks.push_back(
+        check_model(*asked.config.from, inputs.start_fault, inputs.start_unknown));
   }
-  preview.checks = {data, check_memory(asked.config, data.good.value_or(false) ? *vocabulary : 0),
-                    check_nodes(scheduler_, asked.config)};
+  preview.checks.push_back(check_memory(asked.config, inputs.dataset));
+  preview.checks.push_back(check_nodes(scheduler_, asked.config));
   return preview;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/plan/dataset_facts.h"
 #include "orchestrator/runs/scheduler.h"
 #include "topology/plan/plan.h"
 #include "trainer/contract/run_config.h"
@@ -30,8 +31,9 @@ struct Preview {
 // The same configuration with "(hidden)" for each value of slurm.environment.
 [[nodiscard]] trainer::contract::RunConfig without_secrets(trainer::contract::RunConfig config);
 
-// Weights and optimizer: what a rank holds at least. vocabulary: of the dataset, where the run file
-// says none; 0: not known.
-[[nodiscard]] PreviewCheck check_memory(const trainer::contract::RunConfig& config, int vocabulary);
+// Weights and optimizer: what a rank holds at least. dataset: what the run file leaves to it;
+// nothing: not known.
+[[nodiscard]] PreviewCheck check_memory(const trainer::contract::RunConfig& config,
+                                        const std::optional<plan::DatasetFacts>& dataset);
 
 }  // namespace regatta::orchestrator::control

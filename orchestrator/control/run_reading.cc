@@ -153,6 +153,10 @@ std::optional<FoundRun> read_own(base::FileSystem& files, const base::Path& dire
   found.submission = runs::read_submission(files, directory, &damage);
   found.state = runs::read_state(files, directory, &damaged_state);
   found.launches = runs::read_launches(files, directory, found.submission ? &damage : nullptr);
+  // What is believed must not be gone after a power failure: whoever wrote it may have been ended,
+  // or have had an error, before its names were on the disk.
+  if (found.submission) files.sync_directory(directory);
+  if (!found.launches.empty()) files.sync_directory(directory / "launches");
   if (is_anothers(directory)) {
     // What another user wrote there starts nothing; the run is shown as one made by hand.
     found.submission.reset();

@@ -49,6 +49,13 @@ Fill fill_of(const trainer::contract::ModelShape& shape, double tokens, int mult
   return {work / forward, 2 * work / backward};
 }
 
+double head_flops(const trainer::contract::ModelShape& shape,
+                  const trainer::contract::BatchSizes& batch) {
+  trainer::contract::ModelShape alone = shape;
+  alone.layers = 0;
+  return trainer::contract::training_flops(alone, batch) / 3;  // backward is twice that
+}
+
 ComputeSeconds compute_seconds(const trainer::contract::ModelShape& shape,
                                const trainer::contract::BatchSizes& batch,
                                const ComputeFigures& figures) {
@@ -56,11 +63,9 @@ ComputeSeconds compute_seconds(const trainer::contract::ModelShape& shape,
   const auto tokens = static_cast<double>(batch.tokens);
   const double linear = layers * 2 * (4 * h * h + 2 * h * f) * tokens;
   const double attention = layers * 4 * h * static_cast<double>(batch.squared_tokens);
-  const double heads = static_cast<double>(batch.masked) * (2 * h * h + 2 * h * shape.vocabulary) +
-                       static_cast<double>(batch.samples) * (2 * h * h + 4 * h);
   const Fill fill = fill_of(shape, tokens, figures.multiprocessors);
   const double rate = figures.peak_flops * figures.efficiency;
-  const double rest = attention / kAttentionRate + heads;
+  const double rest = attention / kAttentionRate + head_flops(shape, batch);
   ComputeSeconds seconds;
   seconds.forward = (linear / fill.forward + rest) / rate;
   seconds.backward = 2 * (linear / fill.backward + rest) / rate;

@@ -29,6 +29,10 @@ struct Fill {
 [[nodiscard]] Fill fill_of(const trainer::contract::ModelShape& shape, double tokens,
                            int multiprocessors);
 
+// FLOPs of the heads forward, by the task's part of training_flops().
+[[nodiscard]] double head_flops(const trainer::contract::ModelShape& shape,
+                                const trainer::contract::BatchSizes& batch);
+
 struct ComputeSeconds {
   double forward = 0, backward = 0;
 };

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "orchestrator/plan/compute_model.h"
+#include "orchestrator/plan/dataset_facts.h"
 
 namespace regatta::orchestrator::plan {
 namespace {
@@ -47,8 +50,7 @@ double backward_flops(const ModelShape& shape, const BatchSizes& batch, Part par
   const auto tokens = static_cast<double>(batch.tokens);
   switch (part) {
     case Part::Heads:
-      return 2 * (static_cast<double>(batch.masked) * (2 * h * h + 2 * h * shape.vocabulary) +
-                  static_cast<double>(batch.samples) * (2 * h * h + 4 * h));
+      return 2 * head_flops(shape, batch);
     case Part::LayerOutput:
     case Part::Intermediate:
       return 2 * 2 * h * f * tokens;
@@ -126,6 +128,8 @@ topology::plan::StepInputs plan_inputs(const RunConfig& config, const PlanFigure
     throw base::Error(base::Code::User,
                       "cannot plan without the vocabulary; set model.vocabulary or name a dataset");
   }
+  trainer::contract::ModelShape shape = config.model;
+  complete_shape(std::nullopt, &shape);
   check_figure("a memory bandwidth", figures.memory_bytes_per_second, 0);
   check_figure("mean tokens", figures.mean_tokens, 0);
   check_figure("mean squared tokens", figures.mean_squared_tokens, 0);
@@ -138,24 +142,24 @@ topology::plan::StepInputs plan_inputs(const RunConfig& config, const PlanFigure
   const double last = samples - (std::ceil(samples / most) - 1) * most;
   const BatchSizes before = sizes_of(config, figures, samples - last);
   const BatchSizes batch = sizes_of(config, figures, last);
-  const trainer::contract::TensorTable table = trainer::contract::make_tensor_table(config.model);
+  const trainer::contract::TensorTable table = trainer::contract::make_tensor_table(shape);
 
   topology::plan::StepInputs inputs;
   inputs.slowdown = figures.slowdown.value_or(0);
   inputs.tail_seconds =
       tail_seconds(config, figures, table.parameter_count) + figures.overhead_seconds;
-  inputs.forward_seconds = (trainer::contract::training_flops(config.model, before) +
-                            trainer::contract::training_flops(config.model, batch) / 3) /
+  inputs.forward_seconds = (trainer::contract::training_flops(shape, before) +
+                            trainer::contract::training_flops(shape, batch) / 3) /
                            rate;
   double now = inputs.forward_seconds;
   std::optional<Part> part;
   for (const trainer::contract::TensorEntry& tensor : table.tensors) {
     if (const Part next = part_of(tensor.name); next != part) {
       part = next;
-      now += backward_flops(config.model, batch, next) / rate;
+      now += backward_flops(shape, batch, next) / rate;
       if (next == Part::Embeddings && figures.memory_bytes_per_second > 0) {
         now += kEmbeddingPasses * kBytesOfElement * static_cast<double>(batch.tokens) *
-               config.model.hidden / figures.memory_bytes_per_second;
+               shape.hidden / figures.memory_bytes_per_second;
       }
     }
     inputs.tensors.push_back(

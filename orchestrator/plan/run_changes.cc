@@ -1,6 +1,7 @@
 #include "orchestrator/plan/run_changes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -20,6 +21,9 @@ using trainer::contract::RunConfig;
 
 constexpr int kDepth = 8;
 constexpr std::size_t kShownKeys = 4;
+// Beginnings of the keys that a checkpoint's weights and samples depend on.
+constexpr const char* kOfCheckpoint[] = {"model.", "data.", "task", "questions.doc_stride",
+                                         "questions.max_question"};
 const std::string kSlurm = "slurm.";
 const std::string kTimeLimit = kSlurm + "time_limit";
 
@@ -154,15 +158,21 @@ namespace {
 ChangedRunFile forked(const std::string& config, const std::string& changes,
                       const std::string& name) {
   Json asked = changes.empty() ? Json::object() : parse_changes(changes);
+  if (asked.contains("from")) {
+    refuse("from cannot be given to a run that continues a checkpoint; submit a run of its own",
+           "from");
+  }
   if (!name.empty()) asked["name"] = name;
-  const Merged merged = merge(config, asked, "the forked run");
+  Merged merged = merge(config, asked, "the forked run");
   for (const KeyDifference& each : trainer::contract::differences(merged.before, merged.after)) {
-    if (each.key.rfind("model.", 0) == 0 || each.key.rfind("data.", 0) == 0) {
+    if (std::any_of(std::begin(kOfCheckpoint), std::end(kOfCheckpoint),
+                    [&](const char* key) { return each.key.rfind(key, 0) == 0; })) {
       refuse(
           each.key + " cannot change in a run that continues a checkpoint; submit a run of its own",
           each.key);
     }
   }
+  merged.after.from.reset();  // its checkpoint is what it begins with
   return {merged.after, trainer::contract::to_json(merged.after), ""};
 }
 

@@ -8,6 +8,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "orchestrator/plan/dataset_facts.h"
+#include "orchestrator/plan/start_facts.h"
 
 namespace regatta::orchestrator::plan {
 namespace {
@@ -15,7 +17,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using trainer::contract::RunConfig;
 
-constexpr std::uint64_t kMostManifest = std::uint64_t{16} << 20U;
 constexpr const char* kRunFile = "run file";
 constexpr int kSubmittedDepth = 32;  // as base::Table has it, which says so of what is deeper
 
@@ -38,14 +39,16 @@ SubmittedRun parse_submitted(const std::string& body) {
   }
   run.config =
       trainer::contract::parse_run_config(has_plan ? base::json_text(json) : body, kRunFile);
-  if (!base::Path(run.config.data.path).is_absolute()) {
+  const std::vector<std::string> paths = trainer::contract::data_paths(run.config.data);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (base::Path(paths[i]).is_absolute()) continue;
+    const std::string key = trainer::contract::data_path_key(run.config.data, i);
     throw base::Error(base::Code::User,
-                      std::string(kRunFile) + ": data.path: '" +
-                          base::printable(run.config.data.path) +
-                          "' is not absolute; the controller cannot know what "
-                          "it is relative to",
-                      "data.path");
+                      std::string(kRunFile) + ": " + key + ": '" + base::printable(paths[i]) +
+                          "' is not absolute; the controller cannot know what it is relative to",
+                      key);
   }
+  settle_short_start(&run.config);
   if (!has_plan) return run;
   try {
     run.plan = topology::plan::parse_plan(plan, "plan", std::nullopt);
@@ -105,15 +108,6 @@ std::map<std::string, std::string> plan_files(const topology::plan::Plan& plan) 
   return files;
 }
 
-int vocabulary_of(base::FileSystem& files, const base::Path& dataset) {
-  const base::Path path = dataset / "dataset.json";
-  if (!files.exists(path)) return 0;
-  const auto manifest = base::parse_json<nlohmann::json>(files.read(path, kMostManifest));
-  const nlohmann::json::json_pointer pieces("/vocabulary/pieces");
-  if (manifest.is_discarded() || !manifest.contains(pieces)) return 0;
-  return manifest.at(pieces).is_number_integer() ? manifest.at(pieces).get<int>() : 0;
-}
-
 std::optional<topology::plan::Plan> RunPlanner::plan(const RunConfig& config) const {
   if (config.ranks < 2 || config.device == trainer::contract::DeviceKind::Cpu ||
       config.buckets.by != trainer::contract::BucketPolicy::Plan) {
@@ -126,8 +120,9 @@ std::optional<topology::plan::Plan> RunPlanner::plan(const RunConfig& config) co
     request.measured = measured_;
     request.stored =
         topology::plan::list_stored_plans(files_, runs_ / topology::plan::kPlansFolder);
-    int& vocabulary = request.config.model.vocabulary;
-    if (vocabulary == 0) vocabulary = vocabulary_of(files_, config.data.path);
+    // All datasets have the same vocabulary.
+    complete_shape(dataset_facts(files_, trainer::contract::data_paths(config.data).front()),
+                   &request.config.model);
     return plan_run(request).plan;
   } catch (const base::Error& error) {
     base::log(base::LogLevel::Warning,

@@ -20,7 +20,8 @@ struct SubmittedRun {
 };
 
 // body: a run file, or as JSON one with plan.json's content under "plan". Code::User for a bad one,
-// for relative paths of data, and for a plan of another number of ranks.
+// for relative paths of data and models, and for a plan of another number of ranks. A text alone as
+// `from` is settled (start_facts.h).
 [[nodiscard]] SubmittedRun parse_submitted(const std::string& body);
 [[nodiscard]] std::string submitted_body(const SubmittedRun& run);
 
@@ -35,9 +36,6 @@ struct SubmittedRun {
 
 // What a plan puts into the run directory, by name.
 [[nodiscard]] std::map<std::string, std::string> plan_files(const topology::plan::Plan& plan);
-
-// Pieces of the vocabulary of the dataset there; 0: no dataset, or none that says it.
-[[nodiscard]] int vocabulary_of(base::FileSystem& files, const base::Path& dataset);
 
 // Plans runs for machines that the controller was told of.
 class RunPlanner {

@@ -8,7 +8,6 @@
 #include "base/file_system.h"
 #include "base/text.h"
 #include "base/wording.h"
-#include "orchestrator/plan/run_plan.h"
 
 namespace regatta::orchestrator::plan {
 namespace {
@@ -86,18 +85,18 @@ trainer::contract::LengthTable longest_lengths(const RunConfig& config) {
   return trainer::contract::LengthTable::parse(length + "," + length + ",1", "data.max_length");
 }
 
-void take_vocabulary(const std::string& file, int given, RunConfig* config) {
-  int& vocabulary = config->model.vocabulary;
-  if (given > 0) vocabulary = given;
+std::optional<DatasetFacts> take_dataset(const std::string& file, int given, RunConfig* config) {
+  if (given > 0) config->model.vocabulary = given;
   const base::Path folder = file == "-" ? base::Path(".") : base::Path(file).parent_path();
-  if (vocabulary == 0 && !config->data.path.empty()) {
-    vocabulary = vocabulary_of(base::posix_file_system(), folder / config->data.path);
-  }
-  if (vocabulary > 0) return;
+  // All datasets have the same vocabulary.
+  const std::string dataset = trainer::contract::data_paths(config->data).front();
+  const auto facts = dataset_facts(base::posix_file_system(), folder / dataset);
+  complete_shape(facts, &config->model);
+  if (config->model.vocabulary > 0) return facts;
   throw base::Error(base::Code::User,
                     (file == "-" ? "stdin" : file) +
                         ": the vocabulary size is unknown, since there is no dataset at '" +
-                        base::printable(config->data.path) + "' yet; give --vocabulary");
+                        base::printable(dataset) + "' yet; give --vocabulary");
 }
 
 }  // namespace regatta::orchestrator::plan

@@ -8,6 +8,7 @@
 
 #include "orchestrator/plan/cluster_machines.h"
 #include "orchestrator/plan/compute_model.h"
+#include "orchestrator/plan/dataset_facts.h"
 #include "orchestrator/plan/peak_share.h"
 #include "trainer/contract/length_table.h"
 #include "trainer/contract/run_config.h"
@@ -52,7 +53,9 @@ struct StepModel {
     const trainer::contract::RunConfig& config);
 
 // The run's vocabulary: `given` if it is above 0, else the run file's, else that of its dataset,
-// relative to the run file's folder. Throws Code::User where none of them tells it.
-void take_vocabulary(const std::string& file, int given, trainer::contract::RunConfig* config);
+// relative to the run file's folder. Throws Code::User where none of them tells it. The dataset
+// also tells labels. Returns what it says, if it is there.
+std::optional<DatasetFacts> take_dataset(const std::string& file, int given,
+                                         trainer::contract::RunConfig* config);
 
 }  // namespace regatta::orchestrator::plan

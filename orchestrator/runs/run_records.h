@@ -36,7 +36,7 @@ struct RecordedState {
   std::optional<double> ended_utc;
   int failures = 0;
   std::int64_t progress_step = -1;
-  int launch = 0;  // the newest one that was over then; 0: none
+  int launch = 0;                       // the newest one that was over then; 0: none
   std::optional<double> changed_utc{};  // of the run file that this is the state of
 
   bool operator==(const RecordedState&) const = default;

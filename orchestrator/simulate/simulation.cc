@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "base/philox.h"
 #include "base/statistics.h"
+#include "orchestrator/plan/dataset_facts.h"
 #include "orchestrator/plan/plan_inputs.h"
 #include "topology/plan/bucket_choice.h"
 #include "topology/plan/bucket_programme.h"
@@ -55,6 +57,12 @@ class LengthSource {
 };
 
 std::int64_t rounded(double value) { return std::llround(value); }
+
+trainer::contract::TensorTable table_of(const RunConfig& config) {
+  trainer::contract::ModelShape shape = config.model;
+  plan::complete_shape(std::nullopt, &shape);
+  return trainer::contract::make_tensor_table(shape);
+}
 
 // What a rank has of a step, as the device sees it.
 BatchSizes laid_out(double samples, double tokens, double squared, const RunConfig& config,
@@ -137,7 +145,7 @@ topology::plan::Plan plan_of(const SimulationInputs& inputs, const StepInputs& s
       break;
     }
     case trainer::contract::BucketPolicy::PerLayer:
-      plan.buckets = per_layer(trainer::contract::make_tensor_table(config.model));
+      plan.buckets = per_layer(table_of(config));
       break;
   }
   return plan;
@@ -147,8 +155,7 @@ double gather_seconds(const SimulationInputs& inputs, double forward_seconds) {
   const bool shares =
       inputs.optimizer_parts > 0 ? inputs.optimizer_parts > 1 : inputs.config.sharding.optimizer;
   if (!shares) return 0;
-  const double elements =
-      static_cast<double>(trainer::contract::make_tensor_table(inputs.config.model).arena_size);
+  const double elements = static_cast<double>(table_of(inputs.config).arena_size);
   const double whole = inputs.network.gather.seconds(elements * inputs.gather_bytes);
   const bool is_hidden = inputs.config.sharding.optimizer && inputs.config.sharding.overlap_gather;
   return is_hidden ? std::max(0.0, whole - forward_seconds) : whole;
@@ -251,6 +258,7 @@ void check_inputs(const SimulationInputs& inputs) {
 
 double evaluation_seconds(const SimulationInputs& inputs, double mean, double mean_square) {
   const RunConfig& config = inputs.config;
+  if (config.evaluate_samples == 0) return 0;  // all there are, and nobody said how many
   const double samples = std::ceil(static_cast<double>(config.evaluate_samples) / config.ranks);
   double at_once = std::ceil(static_cast<double>(config.batch_size) / config.ranks);
   if (config.micro_batch_size > 0) at_once = config.micro_batch_size;

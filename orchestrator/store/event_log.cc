@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/runs/record_fields.h"
+#include "orchestrator/runs/run_start.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
 
@@ -146,9 +147,7 @@ std::string EventLog::id_of(runs::RunNumber run) {
 }
 
 void EventLog::note_added(const runs::Run& run, const std::string& by) {
-  const std::string origin = run.forked_from.empty()
-                                 ? ""
-                                 : "continues " + run.forked_checkpoint + " of " + run.forked_from;
+  const std::string origin = runs::origin_text(run);
   Event event = run.found_utc ? of("run.found", *run.found_utc, run.directory)
                               : of("run.submitted", run.created_utc, origin);
   event.by = by;

@@ -309,6 +309,25 @@ std::string silence_text(const Json& answered_at, double age_seconds, const std:
                          (why.empty() ? "" : ": " + why));
 }
 
+namespace {
+
+// Its task, unless it is the usual one, and what it began with.
+void add_start(const Json& run, std::vector<std::vector<std::string>>* rows) {
+  const std::string task = text_of(run, "task");
+  if (!task.empty() && task != "pretraining") rows->push_back({"task", task});
+  const Json from = run.value("from", Json());
+  const std::string path = from.is_object() ? text_of(from, "path") : "";
+  const std::string origin = text_of(run, "forked_from");
+  if (origin.empty()) {
+    if (!path.empty()) rows->push_back({"begins with", path});
+    return;
+  }
+  rows->push_back({path.empty() ? "continues" : "begins with",
+                   text_of(run, "forked_checkpoint") + " of " + origin});
+}
+
+}  // namespace
+
 std::string run_details(const Json& run) {
   std::vector<std::vector<std::string>> rows{
       {"run", text_of(run, "id")},
@@ -332,9 +351,7 @@ std::string run_details(const Json& run) {
   if (run.contains("checkpoint") && run["checkpoint"].is_object()) {
     rows.push_back({"checkpoint", text_of(run["checkpoint"], "path")});
   }
-  if (const std::string origin = text_of(run, "forked_from"); !origin.empty()) {
-    rows.push_back({"continues", text_of(run, "forked_checkpoint") + " of " + origin});
-  }
+  add_start(run, &rows);
   if (const std::string tags = tags_text(run); !tags.empty()) rows.push_back({"tags", tags});
   for (const std::string& line : base::split(text_of(run, "note"), '\n')) {
     if (!line.empty()) rows.push_back({"note", line});

@@ -331,7 +331,7 @@ TEST(Table, ErrorsNameTheirKeyForPrograms) {
 
 TEST(Table, TellsWhatItIsAskedFor) {
   std::list<AskedKey> asked;
-  Table table = Table::parse("{a: 3, inner: {b: x}}", "f", {}, &asked);
+  Table table = Table::parse("{a: 3, inner: {b: x}, list: [{c: 4}, {c: 5}]}", "f", {}, &asked);
   int a = 7;
   table.read("a", &a);
   table.note_range("a", 1, 9, true, false);
@@ -342,7 +342,12 @@ TEST(Table, TellsWhatItIsAskedFor) {
   table.read_choice("choice", {"one", "two"}, &choice);
   std::string b;
   table.table("inner").read("b", &b);
-  ASSERT_EQ(asked.size(), 4U) << "each once";
+  EXPECT_TRUE(table.is_list("list"));
+  EXPECT_FALSE(table.is_list("inner"));
+  EXPECT_FALSE(table.is_list("absent"));
+  for (Table& item : table.tables("list")) item.read("c", &a);
+  EXPECT_TRUE(table.tables("absent").empty());
+  ASSERT_EQ(asked.size(), 6U) << "each once";
   auto key = asked.begin();
   EXPECT_EQ(key->name, "a");
   EXPECT_EQ(key->form, AskedKey::Form::Whole);
@@ -357,6 +362,11 @@ TEST(Table, TellsWhatItIsAskedFor) {
   ASSERT_EQ(key->below.size(), 1U);
   EXPECT_EQ(key->below.front().name, "b");
   EXPECT_EQ(key->below.front().absent, "");
+  EXPECT_EQ((++key)->form, AskedKey::Form::Mappings);
+  ASSERT_EQ(key->below.size(), 1U) << "of all its mappings";
+  EXPECT_EQ(key->below.front().name, "c");
+  EXPECT_EQ((++key)->form, AskedKey::Form::Mappings);
+  EXPECT_TRUE(key->below.empty());
 }
 
 }  // namespace

@@ -19,16 +19,21 @@
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "trainer/bench/bench_commands.h"
+#include "trainer/cli/answer_command.h"
 #include "trainer/cli/eval_command.h"
+#include "trainer/cli/fill_command.h"
 #include "trainer/cli/interchange_commands.h"
 #include "trainer/cli/option_checks.h"
+#include "trainer/cli/predict_command.h"
 #include "trainer/cli/prepare_command.h"
+#include "trainer/cli/verify_data_command.h"
 #include "trainer/contract/run_change.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_difference.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset.h"
 #include "trainer/interchange/any_model.h"
+#include "trainer/interchange/run_model.h"
 #include "trainer/plugins/make_device.h"
 #include "trainer/run/launcher.h"
 #include "trainer/run/run_data.h"
@@ -96,7 +101,7 @@ class Run {
         ->check(not_empty());
     app->add_flag("--dry-run", dry_run_,
                   "print the run file with all defaults filled in, and on stderr what memory the "
-                  "run will need at most; do nothing")
+                  "run will need at most; check what it begins with; do nothing")
         ->needs(file);
     directory->excludes("--dry-run");
     return app;
@@ -142,6 +147,17 @@ class Run {
     if (config->model.vocabulary != 0 && (!classes || config->model.labels != 0)) return;
     run::complete_model(base::posix_file_system(), "the run file", config);
   }
+  // Of datasets that are the same but spelled in another way.
+  static void take_spelling(const contract::DataConfig& there, contract::DataConfig* here) {
+    const std::vector<std::string> paths = contract::data_paths(there);
+    std::size_t i = 0;
+    contract::change_data_paths(here, [&](const std::string& path) {
+      std::error_code error;
+      const std::size_t at = i++;
+      const bool same = at < paths.size() && std::filesystem::equivalent(paths[at], path, error);
+      return same ? paths[at] : path;
+    });
+  }
   // Who names another file means the run as that says, if a run may change so, and else another
   // run.
   void make_or_compare(base::FileSystem& files, contract::RunConfig config) const {
@@ -152,10 +168,7 @@ class Run {
     }
     contract::RunConfig there =
         contract::parse_run_config(files.read(run_json, kMaxTextBytes), run_json.string());
-    std::error_code error;
-    if (std::filesystem::equivalent(there.data.path, config.data.path, error)) {
-      config.data.path = there.data.path;  // spelled in another way
-    }
+    take_spelling(there.data, &config.data);
     if ((there.model.vocabulary == 0) != (config.model.vocabulary == 0)) {
       complete(&there);
       complete(&config);
@@ -221,21 +234,36 @@ class Run {
     contract::RunConfig config =
         contract::parse_run_config(base::posix_file_system().read(file_, kMaxTextBytes), file_);
     const base::Path here = std::filesystem::absolute(base::Path(file_)).parent_path();
-    config.data.path = here / config.data.path;
-    if (config.from) config.from->path = here / config.from->path;
+    const auto absolute = [&](const std::string& path) { return (here / path).string(); };
+    contract::change_data_paths(&config.data, absolute);
+    contract::refuse_runs_of_controllers(config, file_);
+    if (config.from) config.from->path = absolute(config.from->path);
     return config;
+  }
+  // What a run would begin with must fit it; no weights are read for that, but those of a
+  // checkpoint, which is verified.
+  static std::vector<std::string> check_start(const contract::RunConfig& config) {
+    if (!config.from) return {};
+    base::FileSystem& files = base::posix_file_system();
+    const interchange::DatasetFacts data = interchange::dataset_facts(files, config);
+    return interchange::check_start(files, base::system_clock(), *config.from, config.model,
+                                    data.vocabulary, data.lower_case);
   }
   // What the dataset and the options decide is filled in; what the machine does is left to it.
   [[nodiscard]] int print_completed() const {
     contract::RunConfig config = run::with_ranks(config_from_file(), options_);
     if (options_.threads > 0) config.threads = options_.threads;
     complete(&config);
+    const std::vector<std::string> notes = check_start(config);
     const step::MemoryNeeds needs = step::memory_needs(
         config, step::bert_options(config, config.device == contract::DeviceKind::Cpu ? 1 : 256),
         plugins::workspace_bytes(config.device, config.attention));
     const std::string text = contract::to_json(config);
     // With other ranks than its own a file may ask for what does not go together.
     (void)contract::parse_run_config(text, file_ + " with --ranks " + std::to_string(config.ranks));
+    for (const std::string& note : notes) {
+      std::fprintf(stderr, "from: %s\n", base::printable(note).c_str());
+    }
     std::fputs(step::describe(needs, config).c_str(), stderr);
     std::fputs(text.c_str(), stdout);
     return 0;
@@ -325,7 +353,11 @@ int run_program(int argc, char** argv) {
   Run run;
   Baseline baseline;
   Stacks stacks;
+  VerifyDataCommand verifier;
   EvalCommand evaluator(device_place());
+  FillCommand fill(device_place());
+  AnswerCommand answer(device_place());
+  PredictCommand predict(device_place());
   ExportCommand exporter;
   ImportCommand importer;
   bench::BenchCommands bench(
@@ -339,7 +371,11 @@ int run_program(int argc, char** argv) {
                                       {run.add(program), [&] { return run.run(); }},
                                       {baseline.add(program), [&] { return baseline.run(); }},
                                       {stacks.add(program), [&] { return stacks.run(); }},
+                                      {verifier.add(program), [&] { return verifier.run(); }},
                                       {evaluator.add(program), [&] { return evaluator.run(); }},
+                                      {fill.add(program), [&] { return fill.run(); }},
+                                      {answer.add(program), [&] { return answer.run(); }},
+                                      {predict.add(program), [&] { return predict.run(); }},
                                       {exporter.add(program), [&] { return exporter.run(); }},
                                       {importer.add(program), [&] { return importer.run(); }}};
   bench.add(program);

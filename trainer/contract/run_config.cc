@@ -1,10 +1,7 @@
 #include "trainer/contract/run_config.h"
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 #include <utility>
 
 #include "base/digest.h"
@@ -13,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "trainer/contract/other_names.h"
+#include "trainer/contract/read_range.h"
 
 namespace regatta::trainer::contract {
 namespace {
@@ -42,36 +40,6 @@ constexpr int kMaxRollbacks = 1000;  // each stands in every later manifest
 // The largest rate whose 16-bit threshold still keeps something.
 constexpr double kMaxDropout = 0.9999;
 constexpr std::size_t kMostMllogText = 1024;
-// [CLS] a [SEP] b [SEP]
-constexpr int kMinLength = 5;
-constexpr int kMostLength = 4095;  // of a sample, in the attention of every device
-
-template <typename Number>
-std::string text_of(Number value) {
-  char text[64];
-  const auto [end, error] = std::to_chars(text, text + sizeof text, value);
-  base::check(error == std::errc{}, "64 characters hold every number");
-  return {text, end};
-}
-
-enum class Ends { Closed, OpenLow, OpenHigh, Open };
-
-// Reads `key` and fails unless it lies between `low` and `high`; `ends` leaves out the named ends.
-template <typename Number>
-void read_range(Table& table, const std::string& key, Number* value, std::common_type_t<Number> low,
-                std::common_type_t<Number> high, Ends ends = Ends::Closed) {
-  table.read(key, value);
-  table.note_range(key, static_cast<double>(low), static_cast<double>(high),
-                   ends == Ends::OpenLow || ends == Ends::Open,
-                   ends == Ends::OpenHigh || ends == Ends::Open);
-  const bool open_low = ends == Ends::OpenLow || ends == Ends::Open;
-  const bool open_high = ends == Ends::OpenHigh || ends == Ends::Open;
-  const bool inside =
-      (open_low ? *value > low : *value >= low) && (open_high ? *value < high : *value <= high);
-  if (inside) return;
-  table.fail(key, "is " + text_of(*value) + "; use " + (open_low ? "more than " : "") +
-                      text_of(low) + (open_high ? " to less than " : " to ") + text_of(high));
-}
 
 void read_name(Table& table, std::string* name) {
   table.read("name", name);
@@ -143,39 +111,39 @@ void read_task(Table& root, RunConfig* config) {
   }
 }
 
+void check_path(const Table& table, const std::string& key, const std::string& path) {
+  bool control = path.size() > 4096;
+  for (const char c : path) {
+    control = control || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  }
+  if (control) table.fail(key, "not a path; use at most 4096 bytes and no control characters");
+}
+
 void read_from(Table& root, RunConfig* config) {
   if (!root.has("from")) return;
   StartConfig from;
   if (root.is_table("from")) {
     Table table = root.table("from");
     table.read("path", &from.path);
+    table.read("run", &from.run);
     table.read("optimizer", &from.optimizer);
     table.finish();
+    check_path(table, "path", from.path);
+    check_path(table, "run", from.run);
+    if (!from.path.empty() && !from.run.empty()) {
+      table.fail("run", "and from.path name two models; give one of them");
+    }
   } else {
     root.read("from", &from.path);
+    check_path(root, "from", from.path);
+    from.is_short = true;
   }
-  if (from.path.empty()) {
+  if (from.path.empty() && from.run.empty()) {
     root.fail("from",
               "names nothing; give a Hugging Face directory, a TensorFlow checkpoint, a run "
               "or a checkpoint, or leave it out");
   }
   config->from = std::move(from);
-}
-
-void read_data(Table& root, RunConfig* config) {
-  Table table = root.table("data");
-  DataConfig& data = config->data;
-  table.read("path", &data.path);
-  bool control = data.path.size() > 4096;
-  for (const char c : data.path) {
-    control = control || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-  }
-  if (control) table.fail("path", "not a path; use at most 4096 bytes and no control characters");
-  read_range(table, "max_length", &data.max_length, kMinLength,
-             std::min(config->model.max_positions, kMostLength));
-  read_range(table, "mask_fraction", &data.mask_fraction, 0, 1, Ends::Open);
-  read_range(table, "short_fraction", &data.short_fraction, 0, 1);
-  table.finish();
 }
 
 void read_optimizer(Table& root, RunConfig* config) {
@@ -361,6 +329,11 @@ nlohmann::ordered_json task_json(const RunConfig& config) {
   return json;
 }
 
+nlohmann::ordered_json start_json(const StartConfig& from) {
+  const bool is_run = from.path.empty();
+  return {{is_run ? "run" : "path", is_run ? from.run : from.path}, {"optimizer", from.optimizer}};
+}
+
 nlohmann::ordered_json mllog_json(const MllogConfig& mllog) {
   return {{"file", mllog.file},
           {"submitter", mllog.submitter},
@@ -406,7 +379,7 @@ RunConfig parse_run_config(std::string_view text, const std::string& source,
   read_range(root, "steps", &config.steps, 1, kMaxSteps);
   read_model(root, &config);
   read_task(root, &config);
-  read_data(root, &config);
+  read_data(root, config.model, &config.data);
   read_from(root, &config);
   read_optimizer(root, &config);
   read_policies(root, &config);
@@ -428,11 +401,18 @@ RunConfig parse_run_config(std::string_view text, const std::string& source,
   config.slurm = read_slurm_resources(root, config.ranks, config.ranks_per_node);
   root.finish();
   // Last, since an unknown key (`dataset`) may be what was meant.
-  if (config.data.path.empty()) {
-    root.table("data").fail("path",
-                            "missing; name a dataset directory made by 'regatta-train prepare'");
-  }
+  require_data(root, config.data);
   return config;
+}
+
+void refuse_runs_of_controllers(const RunConfig& config, const std::string& source) {
+  if (!config.from || config.from->run.empty()) return;
+  throw base::Error(base::Code::User,
+                    source + ": from.run: '" + base::printable(config.from->run) +
+                        "' is a run of a controller, which regatta-train does not know; give the " +
+                        "path of its directory or of RUN/checkpoints/step-… as from.path, or use " +
+                        "`regatta submit`",
+                    "from.run");
 }
 
 std::string to_json(const RunConfig& config) {
@@ -448,14 +428,9 @@ std::string to_json(const RunConfig& config) {
                    {"gelu", name_of(kGelus, shape.gelu)},
                    {"dropout", config.dropout},
                    {"attention_dropout", config.attention_dropout}};
-  json["data"] = {{"path", config.data.path},
-                  {"max_length", config.data.max_length},
-                  {"mask_fraction", config.data.mask_fraction},
-                  {"short_fraction", config.data.short_fraction}};
+  json["data"] = data_json(config.data);
   json.update(task_json(config));
-  if (config.from) {
-    json["from"] = {{"path", config.from->path}, {"optimizer", config.from->optimizer}};
-  }
+  if (config.from) json["from"] = start_json(*config.from);
   const OptimizerConfig& optimizer = config.optimizer;
   json["optimizer"] = {{"name", name_of(kOptimizers, optimizer.kind)},
                        {"learning_rate", optimizer.learning_rate},

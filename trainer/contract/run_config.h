@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "trainer/contract/balance.h"
+#include "trainer/contract/data_config.h"
 #include "trainer/contract/model_shape.h"
 #include "trainer/contract/slurm_resources.h"
 
@@ -49,13 +50,6 @@ enum class AttentionKind { Automatic, Streamed, Resident, Wgmma, Grouped, Refere
 // Their names in run files and options, in this order.
 [[nodiscard]] const std::vector<std::string>& attention_names();
 
-struct DataConfig {
-  std::string path;      // dataset directory; absolute once the run exists
-  int max_length = 128;  // tokens per sample, specials included
-  double mask_fraction = 0.15;
-  double short_fraction = 0.1;  // of samples with a random shorter target length
-};
-
 // How questions and their texts are cut, and answers chosen (google-research/bert, run_squad.py).
 struct QuestionConfig {
   int doc_stride = 128;       // pieces from one window of a text to the next
@@ -82,6 +76,10 @@ struct StartConfig {
   // step-…; absolute once the run exists.
   std::string path;
   bool optimizer = false;  // its moments and its step, too; only of the same task
+  // Instead of a path, a run of the controller that the file is submitted to: RUN, RUN@STEP,
+  // RUN@best or RUN@newest. The controller puts the path of its checkpoint there.
+  std::string run{};
+  bool is_short = false;  // the file gives a text alone: `path`, which may be meant for either
 };
 
 struct OptimizerConfig {
@@ -207,6 +205,10 @@ struct RunConfig {
 // asked: as Table::parse() has it (run_schema.h).
 [[nodiscard]] RunConfig parse_run_config(std::string_view text, const std::string& source,
                                          std::list<base::AskedKey>* asked = nullptr);
+
+// Throws Code::User, naming `source`, where the run begins with one of a controller: only that
+// knows its runs.
+void refuse_runs_of_controllers(const RunConfig& config, const std::string& source);
 
 // The canonical JSON of a configuration: every key, fixed order, so equal configurations give equal
 // text. parse_run_config reads it back.

@@ -18,9 +18,10 @@ using Form = AskedKey::Form;
 // Two files with every section that is only read where it is there. Whatever limit or default is
 // not the same with both depends on something else in the file.
 constexpr const char* kSamples[] = {
-    R"({"name": "a", "data": {"path": "/a"}, "target": {"value": 0.5}, "from": {"path": "/a"},
-        "mllog": {"file": "a", "submitter": "a"}, "slurm": {"requeue": true}})",
-    R"({"name": "b", "data": {"path": "/b", "max_length": 32},
+    R"({"name": "a", "data": {"mixture": [{"path": "/a"}]}, "target": {"value": 0.5},
+        "from": {"path": "/a"}, "mllog": {"file": "a", "submitter": "a"},
+        "slurm": {"requeue": true}})",
+    R"({"name": "b", "data": {"mixture": [{"path": "/b", "weight": 2}], "max_length": 32},
         "target": {"metric": "mlm_loss", "value": 2},
         "model": {"preset": "mini", "max_positions": 64}, "batch": {"size": 8}, "steps": 7,
         "ranks": 2, "from": {"path": "/b"}, "optimizer": {"learning_rate": 0.5},
@@ -86,6 +87,10 @@ Json schema_of(const AskedKey& key) {
       break;
     case Form::Mapping:
       return mapping(key.below);
+    case Form::Mappings:
+      schema["type"] = "array";
+      schema["items"] = mapping(key.below);
+      break;
   }
   add_range(key, &schema);
   if (!key.absent.empty()) schema["default"] = base::parse_json<Json>(key.absent);
@@ -104,6 +109,22 @@ Json mapping(const std::list<AskedKey>& keys) {
   return schema;
 }
 
+// A mapping that names a dataset or a mixture, or a list, which is a mixture.
+void limit_data(Json* data) {
+  Json& keys = (*data)["properties"];
+  keys["path"]["pattern"] = R"(^[^\x00-\x1F\x7F]+$)";  // no control characters
+  Json mixture = keys["mixture"];
+  mixture["minItems"] = 1;
+  mixture["maxItems"] = kMostDatasets;
+  mixture["items"]["properties"]["path"]["pattern"] = keys["path"]["pattern"];
+  mixture["items"]["required"] = {"path"};
+  keys["mixture"] = mixture;
+  (*data)["type"] = {"object", "array"};
+  for (const char* const key : {"minItems", "maxItems", "items"}) (*data)[key] = mixture[key];
+  (*data)["anyOf"] = {{{"required", {"path"}}}, {{"required", {"mixture"}}}};  // lists have neither
+  (*data)["not"] = {{"type", "object"}, {"required", {"path", "mixture"}}};
+}
+
 }  // namespace
 
 std::string run_file_schema() {
@@ -111,11 +132,9 @@ std::string run_file_schema() {
   intersect(&keys, asked_of(kSamples[1]));
   Json schema = mapping(keys);
   schema["required"] = {"data"};
-  Json& data = schema["properties"]["data"];
-  data["required"] = {"path"};
-  data["properties"]["path"]["pattern"] = R"(^[^\x00-\x1F\x7F]+$)";  // no control characters
+  limit_data(&schema["properties"]["data"]);
   Json& from = schema["properties"]["from"];
-  from["required"] = {"path"};
+  from["anyOf"] = Json::array({{{"required", {"path"}}}, {{"required", {"run"}}}});
   from["type"] = {"object", "string"};
   schema["description"] = "A run file of Regatta; its YAML is the same.";
   return base::json_text(schema, 1) + "\n";

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "trainer/data/dataset_writer.h"
 
 namespace regatta::trainer::data {
 namespace {
@@ -68,6 +70,19 @@ constexpr std::uint64_t kLargestManifest = std::uint64_t{16} << 20U;
     throw_damaged(directory, error.what());
   }
   throw_damaged(directory, "vocab.txt is not the vocabulary that it was prepared with");
+}
+
+// Of all files but the manifest: other names are of no dataset, and may lead out of it.
+[[nodiscard]] std::vector<std::string> names_of_files(const Manifest& manifest) {
+  std::vector<std::string> names{kVocabularyName, kLengthsName};
+  for (const Split split : kSplits) {
+    for (std::size_t i = 0; i < manifest.splits[index_of(split)].shard_tokens.size(); ++i) {
+      names.push_back(tokens_name(split, i));
+    }
+    names.push_back(sentences_name(split));
+    names.push_back(documents_name(split));
+  }
+  return names;
 }
 
 }  // namespace
@@ -181,28 +196,62 @@ void Dataset::map_split(Split split) {
 }
 
 void Dataset::verify() const {
-  for (const FileManifest& expected : manifest_.files) {
-    const MappedFile mapped(directory_ / expected.name);
-    if (digest_of(mapped.bytes()) != expected.digest) damaged(expected.name + " has changed");
+  const std::vector<std::string> names = names_of_files(manifest_);
+  for (const std::string& name : names) verify_file(file(name));
+  if (manifest_.files.size() != names.size()) {
+    damaged("its manifest lists " + std::to_string(manifest_.files.size()) + " files instead of " +
+            std::to_string(names.size()));
   }
-  for (const Split split : kSplits) verify_split(split);
+  const LengthHistogram training = verify_split(Split::Training);
+  const LengthHistogram held_out = verify_split(Split::HeldOut);
+  const std::string lengths =
+      base::posix_file_system().read(directory_ / kLengthsName, kLargestManifest);
+  if (lengths != to_json({&training, &held_out})) {
+    damaged(std::string(kLengthsName) + " does not fit the tokens");
+  }
 }
 
-void Dataset::verify_split(Split split) const {
+void Dataset::verify_file(const FileManifest& expected) const {
+  try {
+    const MappedFile mapped(directory_ / expected.name);
+    if (digest_of(mapped.bytes()) != expected.digest) damaged(expected.name + " has changed");
+    if (static_cast<std::int64_t>(mapped.bytes().size()) == expected.bytes) return;
+  } catch (const Error& error) {
+    if (error.code() != Code::NotFound) throw;
+    damaged(expected.name + " is missing");
+  }
+  damaged("its manifest has a wrong size of " + expected.name);
+}
+
+LengthHistogram Dataset::verify_split(Split split) const {
   const SplitData& data = splits_[index_of(split)];
+  const std::string name(name_of(split));
   const auto increasing = [](std::span<const std::int64_t> begins) {
     return std::adjacent_find(begins.begin(), begins.end(), std::greater_equal<>()) == begins.end();
   };
   if (!increasing(data.sentence_begins) || !increasing(data.document_begins)) {
-    damaged("the index of " + std::string(name_of(split)) + " is not in order");
+    damaged("the index of " + name + " is not in order");
   }
-  for (std::int64_t i = 0; i < documents(split); ++i) static_cast<void>(document(split, i));
+  LengthHistogram lengths;
+  for (std::int64_t i = 0; i < documents(split); ++i) {
+    lengths.add_document(document(split, i).size());
+    for (std::int64_t s = 0; s < sentences(split, i); ++s) {
+      lengths.add_sentence(sentence(split, i, s).size());
+    }
+  }
+  std::int64_t unknown = 0;
   for (const Shard& shard : data.shards) {
     const bool fits = std::all_of(shard.ids.begin(), shard.ids.end(), [this](TokenId id) {
       return id >= 0 && id < vocabulary_.size();
     });
-    if (!fits) damaged("a token of " + std::string(name_of(split)) + " is not in the vocabulary");
+    if (!fits) damaged("a token of " + name + " is not in the vocabulary");
+    unknown += std::count(shard.ids.begin(), shard.ids.end(), vocabulary_.special().unknown);
   }
+  if (unknown != counts(split).unknown_tokens) {
+    damaged(name + " has " + std::to_string(unknown) + " unknown tokens instead of " +
+            std::to_string(counts(split).unknown_tokens));
+  }
+  return lengths;
 }
 
 std::int64_t Dataset::sentences(Split split, std::int64_t document) const {

@@ -13,6 +13,8 @@
 
 namespace regatta::trainer::data {
 
+struct LengthHistogram;
+
 // A file mapped for reading.
 class MappedFile {
  public:
@@ -41,7 +43,11 @@ class Dataset {
   // checked, and the digests of files up to kCheckedBytes.
   [[nodiscard]] static Dataset open(const base::Path& directory);
   static constexpr std::int64_t kCheckedBytes = std::int64_t{64} << 20U;
-  // Reads every file and checks its digest and every index entry and id, whatever the size.
+  // Reads every file, whatever its size, and checks digests, every index entry and id, and that
+  // the figures of manifest and lengths.json are those of the tokens. open() has compared the
+  // fingerprint with fingerprint_of() what it is over. Code::User for the first damage. What
+  // nothing else tells is believed: the corpus digest, and the manifest's bytes, repetitions and
+  // ill-formed sequences of the text.
   void verify() const;
 
   [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -83,7 +89,9 @@ class Dataset {
   [[nodiscard]] std::span<const T> map(const std::string& name, FileKind kind, std::int64_t count,
                                        std::vector<MappedFile>& files) const;
   void map_split(Split split);
-  void verify_split(Split split) const;
+  void verify_file(const FileManifest& expected) const;
+  // The lengths of its sentences and documents.
+  [[nodiscard]] LengthHistogram verify_split(Split split) const;
   [[nodiscard]] std::span<const TokenId> tokens_between(Split split, std::int64_t begin,
                                                         std::int64_t end) const;
   [[noreturn]] void damaged(const std::string& what) const;

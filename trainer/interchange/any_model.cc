@@ -1,6 +1,7 @@
 #include "trainer/interchange/any_model.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "base/error.h"
@@ -17,17 +18,44 @@ using base::Error;
 
 constexpr std::uint64_t kHeadSeed = 1;  // of heads that a model lacks: a run file's standard one
 constexpr char kReader[] = "regatta-train";
+constexpr char kWithoutMoments[] = "leave from.optimizer out";
+constexpr char kRunFile[] = "the run file";
+
+std::unique_ptr<ModelSource> open_start(base::FileSystem& files, const base::Clock& clock,
+                                        const contract::StartConfig& from) {
+  return open_model_source(files, clock,
+                           {from.path,
+                            {},
+                            from.optimizer,
+                            kReader,
+                            "export it with --vocab, and name the exported directory"});
+}
 
 std::string head_of(const ModelFacts& facts) {
   if (facts.has_head) return "it has one for " + contract::name_of(facts.shape.task);
   return facts.kind.empty() ? "it is an encoder" : "it is a " + base::printable(facts.kind);
 }
 
+const char* command_of(contract::Task task) {
+  switch (task) {
+    case contract::Task::Pretraining:
+      return "fill";
+    case contract::Task::QuestionAnswering:
+      return "answer";
+    case contract::Task::Classification:
+    case contract::Task::Regression:
+      break;
+  }
+  return "predict";
+}
+
 void check_head(const ModelFacts& facts, const std::optional<contract::Task>& wanted) {
   if (!wanted || (facts.has_head && facts.shape.task == *wanted)) return;
   const std::string& task = contract::name_of(*wanted);
   const std::string other =
-      facts.has_head ? "use what is for " + contract::name_of(facts.shape.task) + ", or " : "";
+      facts.has_head
+          ? "try it with `regatta-train " + std::string(command_of(facts.shape.task)) + "`, or "
+          : "";
   throw Error(Code::User, facts.place + ": has no head for " + task + " (" + head_of(facts) +
                               "); " + other + "train one: a run file with task " + task +
                               " and from: this model");
@@ -67,7 +95,8 @@ AnyModel open_any_model(base::FileSystem& files, const base::Clock& clock,
                  facts.labels,
                  facts.max_length > 0 ? facts.max_length : shape.max_positions,
                  std::move(filled.parameters),
-                 facts.notes};
+                 facts.notes,
+                 facts.questions};
   const bool encoder = facts.kind.empty() || facts.kind == name_of(HuggingFaceClass::Encoder);
   if (!facts.has_head && !encoder) {
     model.notes.push_back("the head of a " + base::printable(facts.kind) + " is for no task here");
@@ -85,15 +114,18 @@ StartingState starting_state(base::FileSystem& files, const base::Clock& clock,
                              const contract::StartConfig& from, const contract::ModelShape& shape,
                              const data::Vocabulary& vocabulary, bool lower_case,
                              std::uint64_t seed, int threads) {
-  const auto source =
-      open_model_source(files, clock,
-                        {from.path,
-                         {},
-                         from.optimizer,
-                         kReader,
-                         "export it with --vocab, and name the exported directory"});
-  return start_from(*source, {shape, vocabulary, lower_case, seed, threads, "the run file"},
-                    from.optimizer ? "leave from.optimizer out" : "");
+  const auto source = open_start(files, clock, from);
+  return start_from(*source, {shape, vocabulary, lower_case, seed, threads, kRunFile},
+                    from.optimizer ? kWithoutMoments : "");
+}
+
+std::vector<std::string> check_start(base::FileSystem& files, const base::Clock& clock,
+                                     const contract::StartConfig& from,
+                                     const contract::ModelShape& shape,
+                                     const data::Vocabulary& vocabulary, bool lower_case) {
+  const auto source = open_start(files, clock, from);
+  return check_start_from(*source, {shape, vocabulary, lower_case, kHeadSeed, 1, kRunFile},
+                          from.optimizer ? kWithoutMoments : "");
 }
 
 }  // namespace regatta::trainer::interchange

@@ -25,6 +25,8 @@ struct AnyModel {
   int max_length = 512;             // tokens that it was made for, at most its positions
   std::vector<float> parameters;    // [arena of make_tensor_table(shape)]
   std::vector<std::string> notes;   // one line each: heads that it lacks and that are new, …
+  // How its run cut questions and chose answers; nothing where it is no run's.
+  std::optional<contract::QuestionConfig> questions;
 };
 
 struct AnyModelOptions {
@@ -60,5 +62,11 @@ struct StartingState {
                                            const contract::ModelShape& shape,
                                            const data::Vocabulary& vocabulary, bool lower_case,
                                            std::uint64_t seed, int threads);
+// Throws what starting_state() throws of such a run but for what the values themselves have wrong,
+// and returns its notes of what would be initialised: nothing of the model's size is allocated, and
+// of weights only a checkpoint is read, which is verified.
+[[nodiscard]] std::vector<std::string> check_start(
+    base::FileSystem& files, const base::Clock& clock, const contract::StartConfig& from,
+    const contract::ModelShape& shape, const data::Vocabulary& vocabulary, bool lower_case);
 
 }  // namespace regatta::trainer::interchange

@@ -27,7 +27,7 @@ constexpr std::uint64_t kMaxRunFile = std::uint64_t{1} << 20U;
 // What `run` starts from, as it will read it.
 struct ImportedRun {
   contract::RunConfig config;  // as in run.json
-  RunData data;
+  DatasetFacts data;
   contract::ModelShape shape;  // with the dataset's vocabulary and labels
 };
 
@@ -38,8 +38,10 @@ ImportedRun read_run_file(base::FileSystem& files, const Path& run_file) {
     throw Error(Code::User, shown(run_file) + ": from is " + base::printable(config.from->path) +
                                 ", but the weights are those to import; leave the key out");
   }
-  config.data.path = std::filesystem::absolute(run_file).parent_path() / config.data.path;
-  RunData data = run_data(files, config);
+  const Path here = std::filesystem::absolute(run_file).parent_path();
+  contract::change_data_paths(&config.data,
+                              [&](const std::string& path) { return (here / path).string(); });
+  DatasetFacts data = dataset_facts(files, config);
   contract::ModelShape shape = config.model;
   const auto pieces = static_cast<int>(data.vocabulary.size());
   if (shape.vocabulary != 0 && shape.vocabulary != pieces) {

@@ -267,9 +267,9 @@ std::unique_ptr<ModelSource> open_run(base::FileSystem& files, const base::Clock
                                       const SourceOptions& options) {
   RunModel model = open_run_model(
       files, clock, {options.path, options.vocabulary, options.reader, options.other_vocabulary});
-  const Path vocabulary = options.vocabulary.empty()
-                              ? Path(model.config.data.path) / data::kVocabularyName
-                              : options.vocabulary;
+  const Path dataset = contract::data_paths(model.config.data).front();  // all have the same
+  const Path vocabulary =
+      options.vocabulary.empty() ? dataset / data::kVocabularyName : options.vocabulary;
   ModelFacts facts{.vocabulary = std::move(model.vocabulary),
                    .vocabulary_file = shown(vocabulary),
                    .place = shown(model.checkpoint.path),
@@ -279,9 +279,10 @@ std::unique_ptr<ModelSource> open_run(base::FileSystem& files, const base::Clock
                    .names = kRunNames,
                    .shape = model.config.model,
                    .lower_case = model.lower_case,
-                   .case_file = shown(model.config.data.path),
+                   .case_file = shown(dataset),
                    .labels = std::move(model.labels),
                    .max_length = model.config.data.max_length,
+                   .questions = model.config.questions,
                    .notes = std::move(model.notes)};
   return std::make_unique<RunSource>(files, std::move(facts), std::move(model.checkpoint));
 }

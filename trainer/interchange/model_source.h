@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "trainer/contract/model_shape.h"
+#include "trainer/contract/run_config.h"
 #include "trainer/data/vocabulary.h"
 
 namespace regatta::trainer::interchange {
@@ -46,6 +47,7 @@ struct ModelFacts {
   std::string case_file{};
   std::vector<std::string> labels{};  // of Classification
   int max_length = 0;                 // tokens that it was made for; 0: its positions
+  std::optional<contract::QuestionConfig> questions{};  // of a run's file
   std::vector<std::string> notes{};
 };
 

@@ -3,11 +3,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/joined_reader.h"
 #include "checkpoint/shards.h"
 #include "checkpoint/store.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/data/dataset_format.h"
+#include "trainer/samples/mixture.h"
 #include "trainer/tasks/task_dataset.h"
 
 namespace regatta::trainer::interchange {
@@ -21,17 +23,38 @@ using run::shown;
 constexpr std::uint64_t kMaxDatasetManifest = std::uint64_t{16} << 20U;
 constexpr char kClassifierRows[] = "classifier.weight";
 
-// Manifest and vocabulary only: the shards may be large.
-RunData pretraining_data(base::FileSystem& files, const Path& dataset) {
-  const data::Manifest manifest =
-      data::parse_manifest(files.read(dataset / data::kManifestName, kMaxDatasetManifest));
-  RunData found{data::Vocabulary::load(dataset / data::kVocabularyName, files),
-                manifest.tokenizer.lower_case,
-                {},
-                manifest.fingerprint};
+data::Manifest manifest_of(base::FileSystem& files, const Path& dataset) {
+  const Path path = dataset / data::kManifestName;
+  const std::string text = files.read(path, kMaxDatasetManifest);
+  try {
+    return data::parse_manifest(text);
+  } catch (const Error& error) {
+    throw Error(error.code(), shown(path) + ": " + error.what());
+  }
+}
+
+// Manifests and vocabulary only: the shards may be large.
+DatasetFacts pretraining_facts(base::FileSystem& files, const contract::DataConfig& data) {
+  const std::vector<std::string> paths = contract::data_paths(data);
+  const Path dataset = paths.front();
+  const data::Manifest manifest = manifest_of(files, dataset);
+  DatasetFacts found{data::Vocabulary::load(dataset / data::kVocabularyName, files),
+                     manifest.tokenizer.lower_case,
+                     {},
+                     ""};
   if (found.vocabulary.digest() != manifest.vocabulary_digest) {
     throw Error(Code::User, shown(dataset) + ": its vocab.txt has changed; prepare it again");
   }
+  std::vector<std::string> fingerprints{manifest.fingerprint}, lines;
+  for (std::size_t i = 1; i < paths.size(); ++i) {
+    const Path path = paths[i];
+    const data::Manifest other = manifest_of(files, path);
+    fingerprints.push_back(other.fingerprint);
+    const auto differences = samples::text_differences({dataset, manifest}, {path, other});
+    lines.insert(lines.end(), differences.begin(), differences.end());
+  }
+  if (!lines.empty()) throw Error(Code::User, base::join(lines, "\n"));
+  found.fingerprint = samples::mixture_fingerprint(fingerprints, contract::data_weights(data));
   return found;
 }
 
@@ -46,7 +69,7 @@ int labels_in(base::FileSystem& files, const Path& checkpoint, int hidden) {
 
 // Of a Classification, by the dataset or, without one, by the checkpoint.
 int label_count(base::FileSystem& files, const contract::RunConfig& config,
-                const std::optional<RunData>& data, const Path& checkpoint) {
+                const std::optional<DatasetFacts>& data, const Path& checkpoint) {
   if (config.model.task != contract::Task::Classification) return 0;
   const int count = data ? static_cast<int>(data->labels.size())
                          : labels_in(files, checkpoint, config.model.hidden);
@@ -58,7 +81,7 @@ int label_count(base::FileSystem& files, const contract::RunConfig& config,
 
 // Throws Code::User unless the checkpoint is of this model and, where it is known, of this data.
 void check_checkpoint(const checkpoint::Entry& entry, const contract::ModelShape& shape,
-                      const std::optional<RunData>& data, const std::string& advice) {
+                      const std::optional<DatasetFacts>& data, const std::string& advice) {
   if (entry.manifest->model_fingerprint != contract::model_fingerprint(shape)) {
     throw Error(Code::User, entry.name +
                                 " is of another model than the run file with a vocabulary of " +
@@ -70,18 +93,19 @@ void check_checkpoint(const checkpoint::Entry& entry, const contract::ModelShape
   }
 }
 
-std::optional<RunData> data_of(base::FileSystem& files, const contract::RunConfig& config,
-                               const RunModelOptions& options) {
+std::optional<DatasetFacts> data_of(base::FileSystem& files, const contract::RunConfig& config,
+                                    const RunModelOptions& options) {
   try {
-    return run_data(files, config);
+    return dataset_facts(files, config);
   } catch (const Error& error) {
     if (!options.vocabulary.empty()) return std::nullopt;
-    throw Error(error.code(), "no vocabulary in the dataset " + shown(config.data.path) + ": " +
-                                  error.what() + "; " + options.no_data);
+    throw Error(error.code(), "no vocabulary in the dataset " +
+                                  shown(contract::data_name(config.data)) + ": " + error.what() +
+                                  "; " + options.no_data);
   }
 }
 
-void name_labels(const std::optional<RunData>& data, RunModel* model) {
+void name_labels(const std::optional<DatasetFacts>& data, RunModel* model) {
   if (model->config.model.task != contract::Task::Classification) return;
   if (data) {
     model->labels = data->labels;
@@ -95,9 +119,9 @@ void name_labels(const std::optional<RunData>& data, RunModel* model) {
 
 }  // namespace
 
-RunData run_data(base::FileSystem& files, const contract::RunConfig& config) {
+DatasetFacts dataset_facts(base::FileSystem& files, const contract::RunConfig& config) {
   if (config.model.task == contract::Task::Pretraining) {
-    return pretraining_data(files, config.data.path);
+    return pretraining_facts(files, config.data);
   }
   const auto dataset = tasks::TaskDataset::open(config.data.path, files);
   if (dataset.task() != config.model.task) {
@@ -115,7 +139,7 @@ RunModel open_run_model(base::FileSystem& files, const base::Clock& clock,
   const contract::RunDirectory directory = contract::RunDirectory::open(files, place.run);
   const Path run_json = place.run / "run.json";
   contract::RunConfig config = contract::parse_run_config(directory.run_json(), run_json.string());
-  std::optional<RunData> data = data_of(files, config, options);
+  std::optional<DatasetFacts> data = data_of(files, config, options);
   const bool own = options.vocabulary.empty();
   data::Vocabulary vocabulary =
       own ? data->vocabulary : data::Vocabulary::load(options.vocabulary, files);
@@ -127,10 +151,10 @@ RunModel open_run_model(base::FileSystem& files, const base::Clock& clock,
   }
   shape.vocabulary = vocabulary.size();
   const checkpoint::CheckpointStore store(files, directory.checkpoints_path());
-  const std::optional<RunData> nothing;
+  const std::optional<DatasetFacts> nothing;
   run::ChosenCheckpoint chosen = run::choose_checkpoint(
       files, clock, store, place.name, options.reader, [&](const checkpoint::Entry& entry) {
-        const std::optional<RunData>& its = own ? data : nothing;
+        const std::optional<DatasetFacts>& its = own ? data : nothing;
         shape.labels = label_count(files, config, its, store.directory() / entry.name);
         check_checkpoint(entry, shape, its, options.no_data);
       });

@@ -13,16 +13,17 @@
 
 namespace regatta::trainer::interchange {
 
-// Of the dataset directory that a run file names, of pre-training or of a task.
-struct RunData {
+// Of the datasets that a run file names, of pre-training or of a task.
+struct DatasetFacts {
   data::Vocabulary vocabulary;
   bool lower_case = true;
   std::vector<std::string> labels;  // of Classification
   std::string fingerprint;
 };
 // Code::User, NotFound or Operator, naming file or directory: there is no dataset, a changed one,
-// or one of another task.
-[[nodiscard]] RunData run_data(base::FileSystem& files, const contract::RunConfig& config);
+// one of another task, or several of different vocabularies.
+[[nodiscard]] DatasetFacts dataset_facts(base::FileSystem& files,
+                                         const contract::RunConfig& config);
 
 struct RunModelOptions {
   base::Path path;  // a run directory, for its newest whole checkpoint; RUN/checkpoints/step-…

@@ -233,6 +233,13 @@ class Differences {
   std::vector<std::string> advice_;
 };
 
+// Throws where the model does not fit what is started.
+void check_fit(const StartedModel& started, const ModelFacts& facts, bool moments) {
+  Differences differences(started, facts);
+  if (moments) differences.compare_moments();
+  differences.check();
+}
+
 void note_description(const StartedModel& started, const ModelFacts& facts,
                       std::vector<std::string>* notes) {
   if (facts.described_in.empty()) {
@@ -287,30 +294,36 @@ void read_moments(ModelSource& source, const contract::TensorTable& table,
   }
 }
 
+// The parts that the source lacks as a whole; throws where it lacks another tensor.
+std::vector<std::string> new_parts_of(ModelSource& source, const contract::TensorTable& table,
+                                      const contract::ModelShape& shape) {
+  const ModelFacts& facts = source.facts();
+  Missing missing = missing_in(source, table, same_head(shape, facts));
+  if (missing.names.empty()) return std::move(missing.parts);
+  const std::size_t others = missing.names.size() - 1;
+  const std::string more = others > 0 ? " and lacks " + std::to_string(others) + " more" : "";
+  throw Error(Code::User, facts.place + ": has no tensor '" + missing.names.front() + "'" + more +
+                              "; name a whole BERT model");
+}
+
 // The parts that were drawn.
 std::vector<std::string> fill(ModelSource& source, const contract::TensorTable& table,
                               const contract::ModelShape& shape, std::uint64_t seed, int threads,
                               FilledArena* filled) {
   const ModelFacts& facts = source.facts();
-  const Missing missing = missing_in(source, table, same_head(shape, facts));
-  if (!missing.names.empty()) {
-    const std::size_t others = missing.names.size() - 1;
-    const std::string more = others > 0 ? " and lacks " + std::to_string(others) + " more" : "";
-    throw Error(Code::User, facts.place + ": has no tensor '" + missing.names.front() + "'" + more +
-                                "; name a whole BERT model");
-  }
+  std::vector<std::string> parts = new_parts_of(source, table, shape);
   filled->parameters.assign(static_cast<std::size_t>(table.arena_size), 0.0F);
   for (const TensorEntry& entry : table.tensors) {
     const auto in = [&](const std::string& part) { return is_of_part(entry.name, part); };
-    if (std::any_of(missing.parts.begin(), missing.parts.end(), in)) continue;
+    if (std::any_of(parts.begin(), parts.end(), in)) continue;
     fill_entry(entry, facts, entry.name, &filled->parameters,
                [&](const TensorEntry& stored, std::span<float> out) { source.read(stored, out); });
   }
-  initialise_parts(table, seed, threads, missing.parts, &filled->parameters);
-  for (const std::string& part : missing.parts) {
+  initialise_parts(table, seed, threads, parts, &filled->parameters);
+  for (const std::string& part : parts) {
     filled->notes.push_back(initialised_note(part, facts));
   }
-  return missing.parts;
+  return parts;
 }
 
 }  // namespace
@@ -325,13 +338,25 @@ FilledArena fill_arena(ModelSource& source, const contract::ModelShape& shape, s
   return filled;
 }
 
+std::vector<std::string> check_start_from(ModelSource& source, const StartedModel& started,
+                                          const std::string& without) {
+  const ModelFacts& facts = source.facts();
+  check_fit(started, facts, !without.empty());
+  std::vector<std::string> notes = facts.notes;
+  note_description(started, facts, &notes);
+  const contract::TensorTable table = contract::make_tensor_table(started.shape);
+  for (const std::string& part : new_parts_of(source, table, started.shape)) {
+    notes.push_back(initialised_note(part, facts));
+  }
+  if (!without.empty()) (void)source.moments_step(without);
+  return notes;
+}
+
 StartingState start_from(ModelSource& source, const StartedModel& started,
                          const std::string& without) {
   const ModelFacts& facts = source.facts();
   const bool moments = !without.empty();
-  Differences differences(started, facts);
-  if (moments) differences.compare_moments();
-  differences.check();
+  check_fit(started, facts, moments);
   StartingState state;
   state.notes = facts.notes;
   note_description(started, facts, &state.notes);

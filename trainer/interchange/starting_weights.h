@@ -36,5 +36,9 @@ struct FilledArena {
 // says what to do where there are none.
 [[nodiscard]] StartingState start_from(ModelSource& source, const StartedModel& started,
                                        const std::string& without);
+// What check_start() says, of an open source.
+[[nodiscard]] std::vector<std::string> check_start_from(ModelSource& source,
+                                                        const StartedModel& started,
+                                                        const std::string& without);
 
 }  // namespace regatta::trainer::interchange

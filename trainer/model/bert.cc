@@ -21,6 +21,8 @@ Bert::Bert(device::Device& device, const contract::ModelShape& shape, const Bert
       statistics_(device, 6, device::Dtype::Float32) {
   contract::check_shape(shape);
   base::check(device.computes_in(options.compute), "the device computes in the compute type");
+  base::check(!options.keep_masked_logits || options.compute == device::Dtype::Float32,
+              "masked logits are read as they are computed, in float32");
   if (options.compute != device::Dtype::Float32) {
     compute_copy_ = device::DeviceMemory(device, table_.arena_size, options.compute);
   }
@@ -172,7 +174,9 @@ void Bert::upload(const samples::PackedBatch& batch, std::int32_t step, const Lo
   reserve(room);
   if (!(room == room_)) layout_ = activation_layout(shape_, room, options_.compute);
   room_ = room;
-  logit_rows_ = shape_.task == contract::Task::QuestionAnswering ? batch.tokens() : batch.samples();
+  logit_rows_ = shape_.task == contract::Task::QuestionAnswering ? batch.tokens()
+                : shape_.task == contract::Task::Pretraining     ? batch.masked()
+                                                                 : batch.samples();
   inputs_.upload(batch,
                  {step, static_cast<float>(scale.factor / static_cast<double>(scale.masked)),
                   static_cast<float>(scale.factor / static_cast<double>(scale.samples))},
@@ -233,11 +237,6 @@ void Bert::apply(const Linear& linear, device::View x, std::int64_t count, devic
 
 void Bert::apply_backward(const Linear& linear, device::View x, device::View dy, std::int64_t count,
                           device::View dx, const LinearBackward& how) {
-  if (how.frozen) {
-    device_.add_column_sums(kCompute, dy.slice(0, count * linear.outputs), linear.outputs,
-                            linear.bias_gradient);
-    return input_backward(linear, dy, count, dx, how);
-  }
   device::Gemm weights;  // dW += dyᵀ·x, db += column sums of dy
   weights.m = linear.outputs;
   weights.n = linear.inputs;
@@ -248,12 +247,11 @@ void Bert::apply_backward(const Linear& linear, device::View x, device::View dy,
   weights.transpose_a = true;
   weights.beta = 1;
   if (!how.bias_is_done) weights.a_column_sums = linear.bias_gradient;
-  device_.gemm(kCompute, weights);
-  input_backward(linear, dy, count, dx, how);
-}
-
-void Bert::input_backward(const Linear& linear, device::View dy, std::int64_t count,
-                          device::View dx, const LinearBackward& how) {
+  if (how.frozen) {
+    device_.add_column_sums(kCompute, dy, linear.outputs, linear.bias_gradient);
+  } else {
+    device_.gemm(kCompute, weights);
+  }
   device::Gemm input;  // dx (+)= dy·W
   input.m = count;
   input.n = linear.inputs;
@@ -421,6 +419,7 @@ void Bert::mlm_forward(device::View hidden) {
   device::CrossEntropy loss;
   loss.logits = at(layout_.logits);
   apply(decoder_, op.y, room_.masked, loss.logits);
+  if (mode_ == Mode::Evaluation && options_.keep_masked_logits) return;
   loss.labels = inputs_.masked_labels();
   loss.classes = shape_.vocabulary;
   loss.stride = contract::vocabulary_rows(shape_);
@@ -586,9 +585,11 @@ void Bert::read_statistics(float* sums) {
 }
 
 void Bert::read_logits(float* logits) {
-  base::check(shape_.task != contract::Task::Pretraining, "the task has logits to read");
+  const bool masked = shape_.task == contract::Task::Pretraining;
+  base::check(!masked || options_.keep_masked_logits, "there are logits to read");
   device_.copy_to_host(kCompute, logits,
-                       at(layout_.kept_logits).slice(0, logit_rows_ * head_.outputs));
+                       at(masked ? layout_.logits : layout_.kept_logits)
+                           .slice(0, logit_rows_ * (masked ? decoder_ : head_).outputs));
 }
 
 Statistics Bert::statistics_of(const float* sums) {

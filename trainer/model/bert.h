@@ -35,6 +35,9 @@ struct BertOptions {
   int frozen_layers = 0;
   float label_smoothing = 0;  // of the task's loss; pre-training: of both
   bool repeat = true;         // let the device replay passes of one shape (Device::repeat)
+  // For whoever fills in masked words: an evaluation forward of Pretraining computes no MLM loss,
+  // which would overwrite the logits, so that read_logits() finds them. Of Float32 only.
+  bool keep_masked_logits = false;
 };
 
 // Counts of the whole optimizer step over all ranks and micro-batches: the loss is
@@ -60,7 +63,7 @@ struct Statistics {
 struct LinearBackward {
   bool accumulate = false;    // dx += instead of dx =
   bool bias_is_done = false;  // the producer of dy has summed its columns
-  bool frozen = false;        // the weight gets no gradient
+  bool frozen = false;        // the weight gets no gradient, the bias does
   device::View gelu_input;    // given: dx is multiplied by GELU's derivative there
 };
 
@@ -100,9 +103,10 @@ class Bert {
   // Enqueues the copy of the sums to the host; `sums` has 6 floats and stays valid until waited
   // for.
   void read_statistics(float* sums);
-  // Enqueues the copy of the last evaluation forward's logits to the host, float32: of a task other
-  // than pre-training, outputs_of(shape) for each sample of the uploaded batch, or for each token
-  // of QuestionAnswering. `logits` stays valid until waited for.
+  // Enqueues the copy of the last evaluation forward's logits to the host, float32:
+  // outputs_of(shape) for each sample of the uploaded batch, or for each token of
+  // QuestionAnswering; of Pretraining, with keep_masked_logits, vocabulary_rows(shape) for each
+  // masked position, those of the pieces first. `logits` stays valid until waited for.
   void read_logits(float* logits);
   [[nodiscard]] static Statistics statistics_of(const float* sums);
 
@@ -167,8 +171,6 @@ class Bert {
   // dx = dy·W, and weight and bias gradients are added.
   void apply_backward(const Linear& linear, device::View x, device::View dy, std::int64_t rows,
                       device::View dx, const LinearBackward& how = {});
-  void input_backward(const Linear& linear, device::View dy, std::int64_t rows, device::View dx,
-                      const LinearBackward& how);
   void enqueue_forward(const Needed& needed);
   void enqueue_backward(const Ready& ready);
   void layer_forward(int layer, device::View x);

@@ -18,6 +18,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/run/checkpoint_choice.h"
 #include "trainer/run/run_data.h"
+#include "trainer/samples/mixture.h"
 #include "trainer/step/train_loop.h"
 #include "trainer/tasks/task_dataset.h"
 
@@ -31,30 +32,30 @@ using model::kCompute;
 
 constexpr int kMostRanks = 1 << 20;
 
-// What a dataset is known by, of pre-training or of another task.
+// What data is known by, of pre-training or of another task.
 struct Known {
-  Path directory;
+  contract::DataConfig data;
   std::string vocabulary, fingerprint;  // digests
   int pieces = 0;
   std::vector<std::string> labels;
 };
 
-Known known(base::FileSystem& files, contract::Task task, const Path& directory) {
+Known known(base::FileSystem& files, contract::Task task, const contract::DataConfig& data) {
   if (task == contract::Task::Pretraining) {
-    const data::Dataset dataset = data::Dataset::open(directory);
-    return {directory,
-            dataset.vocabulary().digest(),
-            dataset.fingerprint(),
-            static_cast<int>(dataset.vocabulary().size()),
+    const samples::Datasets datasets = samples::Datasets::open(data);
+    return {data,
+            datasets.vocabulary().digest(),
+            datasets.fingerprint(),
+            static_cast<int>(datasets.vocabulary().size()),
             {}};
   }
-  const tasks::TaskDataset dataset = tasks::TaskDataset::open(directory, files);
+  const tasks::TaskDataset dataset = tasks::TaskDataset::open(data.path, files);
   if (dataset.task() != task) {
-    throw Error(Code::User, shown(directory) + " is a dataset for task " +
+    throw Error(Code::User, shown(data.path) + " is a dataset for task " +
                                 contract::name_of(dataset.task()) + ", and the run's task is " +
                                 contract::name_of(task) + "; name one of that");
   }
-  return {directory, dataset.vocabulary().digest(), dataset.fingerprint(),
+  return {data, dataset.vocabulary().digest(), dataset.fingerprint(),
           static_cast<int>(dataset.vocabulary().size()), dataset.labels()};
 }
 
@@ -68,29 +69,32 @@ Data open_data(base::FileSystem& files, const contract::RunConfig& config,
                const EvaluationOptions& options, CheckpointEvaluation* evaluation) {
   if (options.dataset.empty()) {
     try {
-      return {known(files, config.model.task, config.data.path), std::nullopt};
+      return {known(files, config.model.task, config.data), std::nullopt};
     } catch (const Error& error) {
       throw Error(error.code(),
                   std::string(error.what()) + "; name another dataset with --dataset");
     }
   }
-  Data data{known(files, config.model.task, options.dataset), std::nullopt};
+  contract::DataConfig other = config.data;
+  other.path = options.dataset.string();
+  other.mixture.clear();
+  Data data{known(files, config.model.task, other), std::nullopt};
   try {
-    data.own = known(files, config.model.task, config.data.path);
+    data.own = known(files, config.model.task, config.data);
   } catch (const Error&) {
-    evaluation->notes.push_back("the run's own dataset " + shown(config.data.path) +
+    evaluation->notes.push_back("the run's own dataset " + shown(contract::data_name(config.data)) +
                                 " cannot be read, so only the size of the vocabulary is compared");
     return data;
   }
   if (data.own->labels != data.evaluated.labels) {
     throw Error(Code::User, shown(options.dataset) + " has other labels than the run's " +
-                                shown(config.data.path) + ": " +
+                                shown(contract::data_name(config.data)) + ": " +
                                 base::join(data.evaluated.labels, ", ").substr(0, 200) +
                                 " instead of " + base::join(data.own->labels, ", ").substr(0, 200));
   }
   if (data.own->vocabulary != data.evaluated.vocabulary) {
     throw Error(Code::User, shown(options.dataset) + " has another vocabulary than the run's " +
-                                shown(config.data.path) +
+                                shown(contract::data_name(config.data)) +
                                 "; prepare it with --vocab of that one's vocab.txt");
   }
   if (data.own->fingerprint == data.evaluated.fingerprint) data.own.reset();
@@ -106,7 +110,7 @@ void check_fit(const checkpoint::Entry& entry, const contract::RunConfig& config
   }
   if (options.dataset.empty() && entry.manifest->data_fingerprint != data.evaluated.fingerprint) {
     throw Error(Code::User, entry.name + " was trained on other data than " +
-                                shown(config.data.path) +
+                                shown(contract::data_name(config.data)) +
                                 " now holds; name the data to evaluate on with --dataset");
   }
 }
@@ -146,8 +150,9 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
   const Data data = open_data(files, config, options, &evaluation);
   const int pieces = data.evaluated.pieces;
   if (config.model.vocabulary != 0 && config.model.vocabulary != pieces) {
-    throw Error(Code::User, shown(data.evaluated.directory) + " has a vocabulary of " +
-                                std::to_string(pieces) + " pieces, the run's model one of " +
+    throw Error(Code::User, shown(contract::data_name(data.evaluated.data)) +
+                                " has a vocabulary of " + std::to_string(pieces) +
+                                " pieces, the run's model one of " +
                                 std::to_string(config.model.vocabulary) +
                                 "; name a dataset of its vocabulary with --dataset");
   }
@@ -165,17 +170,28 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
       {config.device, config.dtype, config.attention, config.threads, 0}, options.place);
   model::Bert model(*device, config.model, step::bert_options(config, *device));
   load_weights(files, chosen.path, *device, model);
-  config.data.path = data.evaluated.directory.string();
+  config.data = data.evaluated.data;
   evaluation.run = config.name;
   evaluation.checkpoint = chosen.path.filename().string();
-  evaluation.dataset = data.evaluated.directory;
+  evaluation.dataset = contract::data_name(config.data);
   evaluation.device = device->description();
   evaluation.ranks = ranks_of(chosen.manifest);
   const double start = clock.monotonic_seconds();
-  evaluation.result = open_run_data(files, config, config.threads)
-                          ->evaluate(*device, model, evaluation.ranks, chosen.manifest.step);
+  const WholeEvaluation whole =
+      open_run_data(files, config, config.threads)
+          ->evaluate(*device, model, evaluation.ranks, chosen.manifest.step);
+  evaluation.result = whole.record;
+  evaluation.best = whole.best;
   evaluation.result.seconds = clock.monotonic_seconds() - start;
   return evaluation;
+}
+
+std::vector<std::pair<const char*, double>> figures_of(const tasks::BestThresholds& best) {
+  constexpr double kPercent = 100;
+  return {{"best_exact", best.exact / kPercent},
+          {"best_exact_threshold", best.exact_threshold},
+          {"best_f1", best.f1 / kPercent},
+          {"best_f1_threshold", best.f1_threshold}};
 }
 
 std::string to_text(const CheckpointEvaluation& evaluation) {
@@ -198,6 +214,9 @@ std::string to_text(const CheckpointEvaluation& evaluation) {
   line("held-out samples", std::to_string(result.samples));
   for (const contract::Metric& metric : result.metrics)
     line(metric.name.c_str(), figure(metric.value));
+  if (evaluation.best) {
+    for (const auto& [name, value] : figures_of(*evaluation.best)) line(name, figure(value));
+  }
   if (result.metrics.empty()) {
     line("MLM loss", figure(result.mlm_loss));
     line("MLM accuracy", figure(result.mlm_accuracy));
@@ -218,6 +237,9 @@ std::string to_json(const CheckpointEvaluation& evaluation) {
   json["step"] = result.step;
   json["samples"] = result.samples;
   for (const contract::Metric& metric : result.metrics) json[metric.name] = metric.value;
+  if (evaluation.best) {
+    for (const auto& [name, value] : figures_of(*evaluation.best)) json[name] = value;
+  }
   if (result.metrics.empty()) {
     json["mlm_accuracy"] = result.mlm_accuracy;
     json["mlm_loss"] = result.mlm_loss;

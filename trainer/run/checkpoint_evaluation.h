@@ -1,13 +1,16 @@
 // A checkpoint on an evaluation set, outside of its run.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "trainer/contract/journal.h"
 #include "trainer/plugins/make_device.h"
+#include "trainer/tasks/answer_score.h"
 
 namespace regatta::trainer::run {
 
@@ -21,10 +24,12 @@ struct EvaluationOptions {
 struct CheckpointEvaluation {
   std::string run;         // its name
   std::string checkpoint;  // its name
-  base::Path dataset;
+  base::Path dataset;      // of several with ", " between them
   std::string device;
-  int ranks = 1;                   // in whose order sums were made
-  contract::EvalRecord result;     // of the checkpoint's step
+  int ranks = 1;                // in whose order sums were made
+  contract::EvalRecord result;  // of the checkpoint's step
+  // Where some questions are impossible: which null thresholds would have scored best.
+  std::optional<tasks::BestThresholds> best;
   std::vector<std::string> notes;  // one line each
 };
 
@@ -36,6 +41,11 @@ struct CheckpointEvaluation {
 [[nodiscard]] CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files,
                                                        const base::Clock& clock,
                                                        const EvaluationOptions& options);
+
+// Names and figures of what is told of the best null thresholds: the scores as shares, as metrics
+// are.
+[[nodiscard]] std::vector<std::pair<const char*, double>> figures_of(
+    const tasks::BestThresholds& best);
 
 // For people; and one JSON object, one line.
 [[nodiscard]] std::string to_text(const CheckpointEvaluation& evaluation);

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "trainer/data/dataset.h"
+#include "trainer/samples/mixture.h"
 #include "trainer/samples/sampler.h"
 #include "trainer/step/evaluation.h"
 #include "trainer/tasks/task_dataset.h"
@@ -19,9 +19,10 @@ using contract::Task;
 class PretrainingData final : public RunData {
  public:
   explicit PretrainingData(const contract::RunConfig& config)
-      : dataset_(data::Dataset::open(config.data.path)),
-        training_(dataset_, data::Split::Training, config.data, config.seed, config.shuffle_labels),
-        evaluation_(samples::evaluation_samples(dataset_, config.data,
+      : datasets_(samples::Datasets::open(config.data)),
+        training_(datasets_, data::Split::Training, config.data, config.seed,
+                  config.shuffle_labels),
+        evaluation_(samples::evaluation_samples(datasets_, config.data,
                                                 config.evaluate_samples > 0
                                                     ? config.evaluate_samples
                                                     : std::numeric_limits<int>::max())) {
@@ -31,12 +32,12 @@ class PretrainingData final : public RunData {
   }
 
   [[nodiscard]] const data::Vocabulary& vocabulary() const override {
-    return dataset_.vocabulary();
+    return datasets_.vocabulary();
   }
   [[nodiscard]] bool lower_case() const override {
-    return dataset_.manifest().tokenizer.lower_case;
+    return datasets_.first().manifest().tokenizer.lower_case;
   }
-  [[nodiscard]] const std::string& fingerprint() const override { return dataset_.fingerprint(); }
+  [[nodiscard]] const std::string& fingerprint() const override { return datasets_.fingerprint(); }
   [[nodiscard]] const std::vector<std::string>& labels() const override { return nothing_; }
   [[nodiscard]] samples::SampleStream training() const override {
     return samples::stream_of(training_);
@@ -49,20 +50,20 @@ class PretrainingData final : public RunData {
                                               std::int64_t step) const override {
     return loop.evaluate(evaluation_, step);
   }
-  [[nodiscard]] contract::EvalRecord evaluate(device::Device& device, model::Bert& model, int ranks,
-                                              std::int64_t step) const override {
+  [[nodiscard]] WholeEvaluation evaluate(device::Device& device, model::Bert& model, int ranks,
+                                         std::int64_t step) const override {
     step::EvaluationSums sums{};
     for (int rank = 0; rank < ranks; ++rank) {
       const step::EvaluationSums share =
           step::evaluate_share(device, model, evaluation_, rank, ranks);
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += share[i];
     }
-    return step::evaluation_of(sums, step);
+    return {step::evaluation_of(sums, step), std::nullopt};
   }
 
  private:
-  data::Dataset dataset_;
-  samples::SampleSource training_;
+  samples::Datasets datasets_;
+  samples::Mixture training_;
   std::vector<samples::Sample> evaluation_;
   std::optional<double> baseline_;
   std::vector<std::string> nothing_;
@@ -76,6 +77,20 @@ tasks::TaskDataset open_task(base::FileSystem& files, const contract::RunConfig&
                         contract::name_of(dataset.task()) + ", and the run's task is " +
                         contract::name_of(config.model.task) +
                         "; set task to it, or name another dataset");
+}
+
+// Of a run for pre-training.
+void refuse_task(base::FileSystem& files, const std::string& path,
+                 const contract::RunConfig& config) {
+  if (!tasks::TaskDataset::is_there(path, files)) return;
+  const std::string what = base::printable(path) + " is a dataset of a task, and ";
+  if (!config.data.mixture.empty()) {
+    throw base::Error(base::Code::User,
+                      what + "several datasets are only for pre-training; leave it out");
+  }
+  throw base::Error(base::Code::User,
+                    what + "the run file names none; set task to " +
+                        contract::name_of(tasks::TaskDataset::open(path, files).task()));
 }
 
 class TaskData final : public RunData {
@@ -113,8 +128,8 @@ class TaskData final : public RunData {
                                               std::int64_t step) const override {
     return loop.evaluate(*evaluation_, step);
   }
-  [[nodiscard]] contract::EvalRecord evaluate(device::Device& device, model::Bert& model, int ranks,
-                                              std::int64_t step) const override {
+  [[nodiscard]] WholeEvaluation evaluate(device::Device& device, model::Bert& model, int ranks,
+                                         std::int64_t step) const override {
     const std::vector<samples::Sample>& samples = evaluation_->samples();
     tasks::JudgedSet::Logits all(samples.size());
     for (int rank = 0; rank < ranks; ++rank) {
@@ -124,7 +139,7 @@ class TaskData final : public RunData {
         place += static_cast<std::size_t>(ranks);
       }
     }
-    return step::judged(*evaluation_, all, step);
+    return {step::judged(*evaluation_, all, step), evaluation_->best_thresholds(all)};
   }
 
  private:
@@ -142,12 +157,8 @@ std::unique_ptr<RunData> open_run_data(base::FileSystem& files, const contract::
   if (config.model.task != Task::Pretraining) {
     return std::make_unique<TaskData>(files, config, threads);
   }
-  if (tasks::TaskDataset::is_there(config.data.path, files)) {
-    throw base::Error(
-        base::Code::User,
-        base::printable(config.data.path) +
-            " is a dataset of a task, and the run file names none; set task to " +
-            contract::name_of(tasks::TaskDataset::open(config.data.path, files).task()));
+  for (const std::string& path : contract::data_paths(config.data)) {
+    refuse_task(files, path, config);
   }
   return std::make_unique<PretrainingData>(config);
 }
@@ -171,8 +182,8 @@ void complete_model(const std::string& source, const data::Vocabulary& vocabular
 void complete_model(base::FileSystem& files, const std::string& source,
                     contract::RunConfig* config) {
   if (config->model.task == Task::Pretraining) {
-    const data::Dataset dataset = data::Dataset::open(config->data.path);
-    return complete_model(source, dataset.vocabulary(), {}, config);
+    const samples::Datasets datasets = samples::Datasets::open(config->data);
+    return complete_model(source, datasets.vocabulary(), {}, config);
   }
   const tasks::TaskDataset dataset = open_task(files, *config);
   complete_model(source, dataset.vocabulary(), dataset.labels(), config);

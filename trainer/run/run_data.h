@@ -13,8 +13,14 @@
 #include "trainer/data/vocabulary.h"
 #include "trainer/samples/sample_stream.h"
 #include "trainer/step/train_loop.h"
+#include "trainer/tasks/answer_score.h"
 
 namespace regatta::trainer::run {
+
+struct WholeEvaluation {
+  contract::EvalRecord record;
+  std::optional<tasks::BestThresholds> best;  // JudgedSet::best_thresholds
+};
 
 // Immutable.
 class RunData {
@@ -28,7 +34,7 @@ class RunData {
 
   // Valid as long as this. Pure functions of the sample's number.
   [[nodiscard]] virtual samples::SampleStream training() const = 0;
-  [[nodiscard]] virtual std::int64_t training_samples() const = 0;  // of one pass
+  [[nodiscard]] virtual std::int64_t training_samples() const = 0;  // of one pass over all datasets
   [[nodiscard]] virtual std::int64_t evaluation_samples() const = 0;
   [[nodiscard]] virtual const std::vector<std::string>& warnings() const = 0;
 
@@ -39,11 +45,11 @@ class RunData {
                                                       std::int64_t step) const = 0;
   // The same in one process, in as many shares as a run of so many ranks has, added up in their
   // order: on a CPU the figures have the same bits.
-  [[nodiscard]] virtual contract::EvalRecord evaluate(device::Device& device, model::Bert& model,
-                                                      int ranks, std::int64_t step) const = 0;
+  [[nodiscard]] virtual WholeEvaluation evaluate(device::Device& device, model::Bert& model,
+                                                 int ranks, std::int64_t step) const = 0;
 };
 
-// Opens the dataset that the run file names, and checks that it is one for its task; reads what is
+// Opens the datasets that the run file names, and checks that they are for its task; reads what is
 // evaluated, and all of a task's texts. Throws Code::User or NotFound, with what to do.
 // threads: 0: all cores.
 [[nodiscard]] std::unique_ptr<RunData> open_run_data(base::FileSystem& files,

@@ -113,8 +113,10 @@ TrainingEnd ended(JournalWriter& journal, contract::EndRecord end, bool agreed, 
 contract::RunConfig config_from(const std::string& run_json,
                                 const contract::RunDirectory& directory,
                                 const TrainingRunOptions& options) {
-  return with_ranks(contract::parse_run_config(run_json, (directory.path() / "run.json").string()),
-                    options);
+  const std::string source = (directory.path() / "run.json").string();
+  contract::RunConfig config = contract::parse_run_config(run_json, source);
+  contract::refuse_runs_of_controllers(config, source);
+  return with_ranks(std::move(config), options);
 }
 
 }  // namespace

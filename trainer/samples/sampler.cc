@@ -13,9 +13,8 @@
 namespace regatta::trainer::samples {
 namespace {
 
-constexpr std::size_t kSpecials = 3;          // [CLS], [SEP], [SEP]
-constexpr int kOtherDocumentTries = 10;       // as in the reference
-constexpr std::uint64_t kEvaluationSeed = 0;  // the same masks for every run
+constexpr std::size_t kSpecials = 3;     // [CLS], [SEP], [SEP]
+constexpr int kOtherDocumentTries = 10;  // as in the reference
 constexpr std::size_t kPassesKept = 2;
 
 base::PhiloxStream draws(std::uint64_t seed, std::uint32_t index, std::uint32_t epoch,

@@ -87,6 +87,8 @@ class SampleSource {
 // these samples.
 [[nodiscard]] double constant_guess_accuracy(const std::vector<Sample>& samples);
 
+constexpr std::uint64_t kEvaluationSeed = 0;  // the same masks for every run
+
 // The fixed evaluation set of a dataset: at most `count` held-out samples with fixed masks.
 [[nodiscard]] std::vector<Sample> evaluation_samples(const data::Dataset& dataset,
                                                      const contract::DataConfig& config, int count);

@@ -109,6 +109,8 @@ class KnownColumns {
       if (found.label) fail("which column is the label? Set label_column");
       found.label = label;
     }
+  }
+  void need_label(const ExampleColumns& found) const {
     if (!found.label) fail("which column is the label? Set label_column");
   }
 
@@ -135,7 +137,8 @@ class KnownColumns {
 template <typename Index>
 ExampleColumns columns_of(const std::vector<std::string>& columns, const std::string& file,
                           const ExampleOptions& options, const Index& index) {
-  const bool labelled = options.kind != ExampleLabels::Absent;
+  const bool optional = options.labels_if_there && options.label_column.empty();
+  const bool labelled = options.kind != ExampleLabels::Absent && (options.header || !optional);
   if (!options.header &&
       (options.text_column.empty() || (labelled && options.label_column.empty()))) {
     fail_example(
@@ -155,6 +158,7 @@ ExampleColumns columns_of(const std::vector<std::string>& columns, const std::st
   }
   if (labelled && options.label_column.empty()) {
     known.find_label(found);
+    if (!optional) known.need_label(found);
   } else if (labelled) {
     found.label = index("label_column", options.label_column);
   }

@@ -31,6 +31,9 @@ struct ExampleOptions {
   std::string second_text_column;  // only with text_column; empty with it: no pairs
   std::string label_column;
   ExampleLabels kind = ExampleLabels::Classes;
+  // Where no label_column is set and none is known by its name, the file is read as one of Absent
+  // labels.
+  bool labels_if_there = false;
   // The classes in their order; any other label is an error. Empty: those of the file, at least
   // two. Give those of the training to read what is evaluated.
   std::vector<std::string> labels;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -94,7 +95,7 @@ QuestionForms forms_of(QuestionSet& questions) {
   return forms;
 }
 
-class JudgedQuestions final : public JudgedSet {
+class JudgedQuestions final : public JudgedQuestionSet {
  public:
   JudgedQuestions(QuestionSet questions, const TaskText& text, bool may_be_null);
 
@@ -104,6 +105,8 @@ class JudgedQuestions final : public JudgedSet {
   [[nodiscard]] std::vector<contract::Metric> baseline() const override;
   void write_predictions(const Logits& logits, const base::Path& directory,
                          base::FileSystem& files) const override;
+  [[nodiscard]] std::optional<BestThresholds> best_thresholds(const Logits& logits) const override;
+  [[nodiscard]] std::vector<QuestionAnswers> answers(const Logits& logits) const override;
 
  private:
   void cut(const TaskText& text);
@@ -305,13 +308,35 @@ std::vector<contract::Metric> JudgedQuestions::baseline() const {
   return answer_metrics(share, share);
 }
 
-void JudgedQuestions::write_predictions(const Logits& logits, const base::Path& directory,
-                                        base::FileSystem& files) const {
+std::vector<QuestionAnswers> JudgedQuestions::answers(const Logits& logits) const {
   check_logits(logits);
   std::vector<QuestionAnswers> all(set_.questions.size());
-  for_each_answer(logits, [&all](std::size_t question, QuestionAnswers answers) {
-    all[question] = std::move(answers);
+  for_each_answer(logits, [&all](std::size_t question, QuestionAnswers found) {
+    all[question] = std::move(found);
   });
+  return all;
+}
+
+std::optional<BestThresholds> JudgedQuestions::best_thresholds(const Logits& logits) const {
+  const bool all_have_answers = std::none_of(set_.questions.begin(), set_.questions.end(),
+                                             [](const Question& one) { return one.impossible; });
+  if (all_have_answers || !labelled()) return std::nullopt;
+  Predictions predictions;
+  NullScores null_scores;
+  for (const QuestionAnswers& question : answers(logits)) {
+    const auto best = std::find_if(question.answers.begin(), question.answers.end(),
+                                   [](const Answer& one) { return !one.text.empty(); });
+    null_scores.push_back({predictions.size(), question.null_odds});
+    predictions.emplace_back(best == question.answers.end() ? "" : best->text);
+  }
+  return score_answers(set_, predictions,
+                       {.rules = answer_rules_of(set_), .null_scores = &null_scores})
+      .best;
+}
+
+void JudgedQuestions::write_predictions(const Logits& logits, const base::Path& directory,
+                                        base::FileSystem& files) const {
+  const std::vector<QuestionAnswers> all = answers(logits);
   tasks::write_predictions(files, directory / "predictions.json", all);
   write_best_answers(files, directory / "nbest_predictions.json", all);
   if (options_.may_be_null) write_null_odds(files, directory / "null_odds.json", all);
@@ -319,8 +344,8 @@ void JudgedQuestions::write_predictions(const Logits& logits, const base::Path& 
 
 }  // namespace
 
-std::unique_ptr<JudgedSet> judged_questions(QuestionSet questions, const TaskText& text,
-                                            bool may_be_null) {
+std::unique_ptr<JudgedQuestionSet> judged_questions(QuestionSet questions, const TaskText& text,
+                                                    bool may_be_null) {
   return std::make_unique<JudgedQuestions>(std::move(questions), text, may_be_null);
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@
 #include "trainer/data/word_piece.h"
 #include "trainer/samples/batch.h"
 #include "trainer/samples/sample_stream.h"
+#include "trainer/tasks/answer_score.h"
+#include "trainer/tasks/answers.h"
 #include "trainer/tasks/example_file.h"
 #include "trainer/tasks/question.h"
 #include "trainer/tasks/task_dataset.h"
@@ -67,6 +70,17 @@ class JudgedSet {
   // not finite.
   virtual void write_predictions(const Logits& logits, const base::Path& directory,
                                  base::FileSystem& files) const = 0;
+  // Of questions that have labels, some of them impossible: the thresholds of null odds that would
+  // have scored best, and the scores with them (percent; answer_score.h), where each question's
+  // answer is its best one with a text. Nothing of all else. Code::User when a logit is not finite.
+  [[nodiscard]] virtual std::optional<BestThresholds> best_thresholds(const Logits&) const {
+    return std::nullopt;
+  }
+};
+class JudgedQuestionSet : public JudgedSet {
+ public:
+  // Of each question, in their order. Code::User when a logit is not finite.
+  [[nodiscard]] virtual std::vector<QuestionAnswers> answers(const Logits& logits) const = 0;
 };
 // may_be_null: whether a question may have no answer. A set with an impossible question knows that
 // they may, one whose questions all have answers that they may not; only else it is looked at.
@@ -76,8 +90,9 @@ class JudgedSet {
 // answers beyond the first 16 different ones are not looked at. Not known (−1) if none of them is
 // in the words of the text, which training leaves out.
 // Code::User if max_length leaves no room for text, or nothing is left of any text.
-[[nodiscard]] std::unique_ptr<JudgedSet> judged_questions(QuestionSet questions,
-                                                          const TaskText& text, bool may_be_null);
+[[nodiscard]] std::unique_ptr<JudgedQuestionSet> judged_questions(QuestionSet questions,
+                                                                  const TaskText& text,
+                                                                  bool may_be_null);
 // At least one example. labels: as the model's; empty of Regression. Examples without labels can
 // only be predicted.
 [[nodiscard]] std::unique_ptr<JudgedSet> judged_examples(ExampleSet examples, contract::Task task,

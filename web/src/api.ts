@@ -31,6 +31,14 @@ export interface Slurm {
   cancel_waits_since: string | null;
 }
 
+// What a run began with: a model elsewhere, a checkpoint of another run, or a copy of one (no path).
+export interface Start {
+  path: string | null;
+  run: string | null;
+  checkpoint: string | null;
+  optimizer: boolean;
+}
+
 export interface Run {
   id: string;
   name: string;
@@ -81,6 +89,8 @@ export interface Run {
   slurm?: Slurm | null; // null where no Slurm has to be asked
   warnings?: string[];
   config?: Record<string, unknown> | null;
+  task?: string;
+  from?: Start | null;
 }
 
 // What a list has of a run.

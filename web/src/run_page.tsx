@@ -118,6 +118,27 @@ function Figures({ run }: { run: Run }) {
   );
 }
 
+// Its task, unless it is the usual one, and what it began with.
+function Beginning({ run }: { run: Run }) {
+  const task = run.task != null && run.task !== "pretraining" ? run.task : null;
+  const from = run.from;
+  if (task == null && from == null) return null;
+  const verb = from?.path == null ? "continues" : "begins with";
+  return (
+    <div class="small">
+      {task}
+      {task != null && from != null ? ", " : ""}
+      {from == null ? null : from.run == null ? (
+        `${verb} ${from.path}`
+      ) : (
+        <>
+          {verb} {from.checkpoint} of <a href={runHash(from.run)}>{from.run}</a>
+        </>
+      )}
+    </div>
+  );
+}
+
 function Header({
   run,
   history,
@@ -137,6 +158,7 @@ function Header({
             <StateBadge state={run.state} />
             <span>{run.state_text}</span>
           </div>
+          <Beginning run={run} />
         </div>
         {!hasEnded(run) && <CancelButton run={run} onChange={onChange} />}
         {hasEnded(run) && run.state !== "succeeded" && (

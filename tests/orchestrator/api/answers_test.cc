@@ -206,6 +206,16 @@ TEST(Answers, SayWhatACancelLost) {
   EXPECT_EQ(text(), "stopped, step 5431 of 9000; it has no checkpoint; 5431 steps are lost");
   run.forked_from = "demo-1";
   EXPECT_EQ(text(), "stopped, step 5431 of 9000") << "its parent's checkpoint counts";
+  run.forked_checkpoint = "step-1";
+  run.config = R"({"task": "regression", "from": {"path": "/p/step-1", "optimizer": false}})";
+  EXPECT_EQ(text(), "stopped, step 5431 of 9000; it has no checkpoint; 5431 steps are lost")
+      << "it began at step 0";
+  const Json json = run_json(run, {}, kNow);
+  EXPECT_EQ(json["task"], "regression");
+  EXPECT_EQ(json["from"], Json({{"path", "/p/step-1"},
+                                {"run", "demo-1"},
+                                {"checkpoint", "step-1"},
+                                {"optimizer", false}}));
 }
 
 // It was told to mend the cause and to resume it, which is refused.

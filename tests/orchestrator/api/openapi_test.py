@@ -763,7 +763,7 @@ def the_schema_of_run_files_is_that_of_their_reader(api, data):
 
 def leaves(schema, path=()):
     for name, key in schema.get("properties", {}).items():
-        if key.get("type") == "object":
+        if key.get("type") == "object" or name == "data":  # which may be a list, too
             yield from leaves(key, (*path, name))
         else:
             yield (*path, name), key

@@ -113,6 +113,19 @@ def a_dry_run_shows_the_script_and_the_plan(world):
     assert all("--version" in line for line in asked), asked
 
 
+def a_run_begins_with_a_model_or_says_why_not(world):
+    model = world.folder / "model"
+    model.mkdir()
+    (model / "config.json").write_text('{"model_type": "bert", "num_hidden_layers": 3}')
+    relative = os.path.relpath(model)
+    for words, expected in ((("nobody@best",), "no run 'nobody'"), (("no/such",), "there is no model at"),
+                            ((relative,), "model.layers: is 2, and num_hidden_layers")):
+        for dry in ((), ("--dry-run",)):
+            done = world.call("submit", world.run_file, *dry, "--from", *words)
+            assert done.returncode and expected in done.stdout + done.stderr, (words, done.stdout, done.stderr)
+    assert world.ask("GET", "/runs?archived=all")[1]["runs"] == [], "nothing was submitted"
+
+
 def published_logs_are_imported_in_one_call(world):
     if not LOGS.is_dir():
         assert "shared" not in os.environ.get("REQUIRE", "").split(","), f"no published logs in {LOGS}"
@@ -170,7 +183,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         world = World(pathlib.Path(folder))
         try:
-            results = run_cases("submit", [a_dry_run_shows_the_script_and_the_plan, published_logs_are_imported_in_one_call,
+            results = run_cases("submit", [a_dry_run_shows_the_script_and_the_plan, a_run_begins_with_a_model_or_says_why_not,
+                                           published_logs_are_imported_in_one_call,
                                            a_terminal_without_colours_gets_none], world)
         finally:
             world.close()

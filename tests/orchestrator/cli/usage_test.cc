@@ -179,6 +179,9 @@ TEST(Usage, CommandsRefuseWhatOnlyTheySee) {
   expect_usage_error({"completion"}, "no shell is named");
   expect_usage_error({"import", "mlperf", "a", "b", "--name", "n"}, "--name is for one file");
   expect_usage_error({"ls", "--server", "gopher://x"}, "is not an address");
+  expect_usage_error({"init", "--output", ""}, "--output is ''; name a file");
+  expect_usage_error({"init", "-o", "-", "--force"}, "--force is for a file");
+  expect_usage_error({"schema", "--output", ""}, "--output is ''; name a file");
   expect_usage_error({"help", "lss"}, "'lss' is not a command; did you mean 'ls'?");
 }
 

@@ -502,6 +502,27 @@ TEST_F(ChangeTest, AChangeOfARunThatIsOverOutlivesTheController) {
   EXPECT_EQ(state(id), runs::RunState::Succeeded);
 }
 
+// It was cancelled before its extension could be written down, and so was its controller's life.
+TEST_F(ChangeTest, AnUnwrittenChangeOfARunThatEndedIsWrittenLater) {
+  const std::string id = finished();
+  const std::string old_config = directory(id).run_json();
+  EXPECT_TRUE(controller_->extend(id, R"({"steps": 200})"));
+  ticks(4);
+  EXPECT_TRUE(controller_->cancel(id));
+  scheduler_.end(handle(), 24);
+  ticks(4);
+  ASSERT_EQ(state(id), runs::RunState::Cancelled);
+  close();
+  tests::write_file(folder_.path() / "runs" / id / "run.json", old_config);
+  store::Database(folder_.path() / "state" / "store.sqlite", store::Database::Access::ReadWrite)
+      .execute("UPDATE runs SET settled = 0");
+  open();
+  clock_.now += 1000;
+  ticks(4);
+  EXPECT_EQ(on_disk(id).steps, 200);
+  EXPECT_EQ(state(id), runs::RunState::Cancelled);
+}
+
 class TimeLimitTest : public ChangeTest {
  protected:
   TimeLimitTest() {

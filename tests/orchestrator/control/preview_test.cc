@@ -62,9 +62,32 @@ TEST_F(PreviewTest, LooksAtTheDataset) {
   base.model.hidden = 768;
   base.model.heads = 12;
   base.model.feed_forward = 3072;
-  EXPECT_THAT(control::check_memory(base, 30522).detail, HasSubstr("110.1 million parameters"));
+  const plan::DatasetFacts of_google{trainer::contract::Task::Pretraining, 30522};
+  EXPECT_THAT(control::check_memory(base, of_google).detail, HasSubstr("110.1 million parameters"));
   base.sharding.optimizer = true;
-  EXPECT_THAT(control::check_memory(base, 30522).detail, HasSubstr("over all ranks"));
+  EXPECT_THAT(control::check_memory(base, of_google).detail, HasSubstr("over all ranks"));
+}
+
+TEST_F(PreviewTest, LooksAtEveryDatasetOfAMixture) {
+  const auto check = [&] {
+    const std::string mixture = "name: two\ndata: [{path: " + folder_.path().string() +
+                                "/books, weight: 2}, {path: " + folder_.path().string() +
+                                "/wiki}]\n";
+    return controller_->preview(mixture, {}).checks[0];
+  };
+  std::filesystem::create_directory(folder_.path() / "books");
+  std::filesystem::create_directory(folder_.path() / "wiki");
+  tests::write_file(folder_.path() / "books" / "dataset.json",
+                    R"({"vocabulary": {"pieces": 1000}})");
+  EXPECT_EQ(check().good, false);
+  EXPECT_THAT(check().detail, HasSubstr("no dataset in " + folder_.path().string() + "/wiki"));
+  tests::write_file(folder_.path() / "wiki" / "dataset.json", R"({"vocabulary": {"pieces": 999}})");
+  EXPECT_EQ(check().good, false);
+  EXPECT_THAT(check().detail, HasSubstr("/wiki has a vocabulary of 999 pieces, "));
+  tests::write_file(folder_.path() / "wiki" / "dataset.json",
+                    R"({"vocabulary": {"pieces": 1000}})");
+  EXPECT_EQ(check().good, true);
+  EXPECT_EQ(check().detail, "1000 pieces of vocabulary");
 }
 
 TEST_F(PreviewTest, RefusesWhatASubmissionRefuses) {

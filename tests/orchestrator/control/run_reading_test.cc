@@ -3,7 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <span>
+
+#include "tests/base/faulty_file_system.h"
 #include "tests/orchestrator/support.h"
+#include "tests/shared_data.h"
 
 namespace regatta::orchestrator::control {
 namespace {
@@ -109,6 +113,35 @@ TEST_F(RunReadingTest, ADirectoryThatIsGoneIsNotThere) {
   std::filesystem::remove_all(folder_.path() / "other");
   std::filesystem::remove_all(path_);
   EXPECT_THROW((void)read_run(files_, order_), base::Error) << "the file system may be away";
+}
+
+// Its writer had an error behind the rename, or was ended there: what was believed of the run would
+// be another thing after a power failure.
+TEST_F(RunReadingTest, WhatIsBelievedOfAFoundRunIsOnTheDisk) {
+  tests::FaultyFileSystem disk;
+  const auto rename_only = [&](const base::Path& path, const std::string& text) {
+    disk.open(base::Path(path.string() + ".new"), base::FileSystem::Open::CreateNew)
+        ->append(std::as_bytes(std::span(text)));
+    disk.rename(path.string() + ".new", path);
+  };
+  (void)disk.create_directory(path_ / "launches");
+  disk.sync_directory(path_);
+  runs::RecordedState state;
+  state.state = runs::RunState::Cancelled;
+  runs::Launch launch;
+  launch.number = 1;
+  launch.token = "t";
+  runs::write_state(files_, folder_.path(), state);
+  runs::write_launch(files_, folder_.path(), launch);
+  rename_only(path_ / "state.json", tests::file_text(folder_.path() / "state.json"));
+  rename_only(path_ / "launches" / "1.json",
+              tests::file_text(folder_.path() / "launches" / "1.json"));
+  const std::optional<FoundRun> found = read_found(disk, path_);
+  ASSERT_TRUE(found && found->state);
+  ASSERT_EQ(found->launches.size(), 1U);
+  disk.crash(tests::Crash::LoseEverything);
+  EXPECT_TRUE(std::filesystem::exists(path_ / "state.json"));
+  EXPECT_TRUE(std::filesystem::exists(path_ / "launches" / "1.json"));
 }
 
 // A run that is not damaged is read; of a damaged one it is said which file, and what helps.

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 
 namespace regatta::orchestrator::plan {
@@ -111,6 +113,26 @@ TEST(RunChanges, AForkChangesAllButModelAndData) {
   };
   EXPECT_THAT(error_of(fork, R"({"model": {"layers": 7}})"), HasSubstr("model.layers cannot"));
   EXPECT_THAT(error_of(fork, R"({"data": {"path": "/other"}})"), HasSubstr("data.path cannot"));
+  EXPECT_THAT(error_of(fork, R"({"task": "regression"})"), HasSubstr("task cannot"));
+  EXPECT_THAT(error_of(fork, R"({"from": {"path": "/m"}})"), HasSubstr("from cannot"));
+}
+
+TEST(RunChanges, AForkBeginsWithItsCheckpointAlone) {
+  auto json = nlohmann::json::parse(run_file());
+  json.erase("target");  // whose metric that task has not
+  json["task"] = "question-answering";
+  json["from"] = {{"path", "/m"}};
+  const auto config = trainer::contract::parse_run_config(json.dump(), "a test");
+  const std::string text = trainer::contract::to_json(config);
+  EXPECT_FALSE(forked_run_file(text, "", "").config.from);
+  EXPECT_EQ(forked_run_file(text, "", "").config.model.task,
+            trainer::contract::Task::QuestionAnswering);
+  EXPECT_EQ(with_changes(text, R"({"steps": 77})").config.from->path, "/m");
+  for (const char* const changes :
+       {R"({"questions": {"doc_stride": 7}})", R"({"questions": {"max_question": 7}})"}) {
+    EXPECT_THROW((void)forked_run_file(text, changes, ""), base::Error) << changes;
+  }
+  EXPECT_NO_THROW((void)forked_run_file(text, R"({"questions": {"best": 7}})", ""));
 }
 
 TEST(RunChanges, RefusalsNameTheKeyOfTheBody) {

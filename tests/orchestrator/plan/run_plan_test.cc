@@ -60,6 +60,13 @@ TEST(SubmittedRun, ADeepPlanIsRefusedUnwritten) {
   EXPECT_THAT(refusal(R"({"data": {"path": "/d"}, "plan": )" + deep + "}"), HasSubstr("run file"));
 }
 
+TEST(SubmittedRun, EveryPathOfAMixtureIsAbsolute) {
+  EXPECT_EQ(refusal("data: [{path: /a}, {path: /b, weight: 2}]"), "no error");
+  EXPECT_THAT(refusal("data: [{path: /a}, {path: b}]"),
+              HasSubstr("run file: data.mixture[1].path: 'b' is not absolute"));
+  EXPECT_THAT(refusal("data: {path: b}"), HasSubstr("run file: data.path: 'b' is not absolute"));
+}
+
 TEST(SubmittedRun, RefusesABadPlan) {
   plan::SubmittedRun run{two_ranks(), a_plan()};
   run.plan->ranks = 4;

@@ -122,14 +122,13 @@ bool World::attempt(const std::string& what, const std::function<void()>& call) 
   return false;
 }
 
-// A wish is taken where its directory cannot be written at the moment: then it is the store alone
-// that has it.
+// A wish is taken where its directory cannot be written now: then the store alone has it.
 void World::lose_what_is_unwritten(Wish* wish) {
   wish->told.reset();
   if (wish->id.empty() || wish->removed) return;
   const auto submission = runs::read_submission(jobs_mount_, directory_of(*wish));
-  const bool says_changed = submission && submission->changed_utc;
-  if (wish->steps && (cluster_.steps_of(directory_of(*wish)) != *wish->steps || !says_changed)) {
+  if (wish->steps && !(submission && submission->changed_utc &&
+                       cluster_.steps_of(directory_of(*wish)) == *wish->steps)) {
     wish->steps.reset();
     wish->unsure = true;
   }

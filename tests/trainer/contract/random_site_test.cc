@@ -44,7 +44,8 @@ TEST(RandomSite, NoTwoPurposesShareASite) {
   for (const contract::RandomSite site :
        {contract::RandomSite::Permutation, contract::RandomSite::Segments,
         contract::RandomSite::Masking, contract::RandomSite::Initialisation,
-        contract::RandomSite::ShuffledLabels, contract::RandomSite::EmbeddingDropout}) {
+        contract::RandomSite::ShuffledLabels, contract::RandomSite::Mixture,
+        contract::RandomSite::EmbeddingDropout}) {
     add(static_cast<std::uint32_t>(site));
   }
   for (int layer = 0; layer < 1024; ++layer) {

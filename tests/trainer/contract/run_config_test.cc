@@ -222,7 +222,6 @@ shuffle_labels: true
   EXPECT_EQ(config.peak_tflops, 989.5);
   EXPECT_EQ(config.watchdog_seconds, 2.5);
   EXPECT_TRUE(config.shuffle_labels);
-
   const std::string text = to_json(config);
   EXPECT_EQ(to_json(parse_run_config(text, "g")), text);
 }
@@ -477,7 +476,8 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"target: {value: 1.5}", "target.value: is 1.5; use more than 0 to 1"},
       {"target: {value: 0}", "target.value: is 0"},
       {"target: {metric: mlm_loss, times_baseline: 2}", "needs metric mlm_accuracy"},
-      {"target: {metric: map, value: 0.5}", "target.metric: expected one of"},
+      {"target: {metric: bleu, value: 0.5}", "target.metric: expected one of"},
+      {"target: {metric: f1, value: 0.5}", "target.metric: is f1, which task pretraining has not"},
       {"target: {times_baseline: -2}", "target.times_baseline: is -2"},
       {"target: 0.5", "target: expected a mapping"},
       {"seed: -1", "f:2: seed: expected a whole number of 0 to"},

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/error.h"
@@ -110,6 +112,174 @@ TEST(Dataset, VerifyReadsTheRest) {
   write_file(path / data::kLengthsName, "{}");
   const data::Dataset dataset = data::Dataset::open(path);
   EXPECT_THROW(dataset.verify(), Error);
+}
+
+// "" where nothing is found.
+std::string verify_failure(const Path& path) {
+  try {
+    data::Dataset::open(path).verify();
+    return "";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(path.string()));
+    EXPECT_THAT(error.what(), testing::Not(HasSubstr("\n")));
+    EXPECT_EQ(error.code(), Code::User) << error.what();
+    return error.what();
+  }
+}
+
+// The line that `text[at]` is in.
+std::string line_of(const std::string& text, std::size_t at) {
+  const std::size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
+  return text.substr(begin, text.find('\n', at) - begin);
+}
+
+TEST(Dataset, VerifyFindsAFlippedBitInEveryFile) {
+  const TemporaryDirectory directory;
+  write_file(directory.path() / "corpus.txt", tests::documents_text(0, 12));
+  data::PrepareOptions options = tests::small_options(directory.path());
+  options.shard_tokens = 60;
+  options.held_out = 0.3;
+  (void)data::prepare(options, base::posix_file_system());
+  const Path& path = options.output;
+  ASSERT_EQ(verify_failure(path), "");
+  // Of the text that was read, of which nothing is left to compare with; and what the fingerprint
+  // has anyhow.
+  const auto is_believed = [](const std::string& line) {
+    for (const char* key : {"text_bytes", "duplicate_documents", "invalid_sequences", "unicode"}) {
+      if (line.find(key) != std::string::npos) return true;
+    }
+    return false;
+  };
+  std::size_t tried = 0;
+  for (const std::string& name : tests::names_in(path)) {
+    const std::string whole = read_file(path / name);
+    const bool is_manifest = name == data::kManifestName;
+    for (std::size_t at = 0; at < whole.size(); at += is_manifest ? 1 : 5) {
+      if (is_manifest && is_believed(line_of(whole, at))) continue;
+      std::string changed = whole;
+      changed[at] = static_cast<char>(changed[at] ^ 1);
+      write_file(path / name, changed);
+      EXPECT_NE(verify_failure(path), "") << name << ", byte " << at << ": " << line_of(whole, at);
+      ++tried;
+    }
+    write_file(path / name, whole);
+    ASSERT_EQ(verify_failure(path), "") << name;
+  }
+  EXPECT_GT(tried, 2000U);
+}
+
+// Whoever changed the file also wrote its new size and digest into the manifest.
+TEST(Dataset, VerifyComparesFiguresWithTheTokens) {
+  const TemporaryDirectory directory;
+  const Path path = make_dataset(directory.path());
+  const std::string manifest_text = read_file(path / data::kManifestName);
+  const data::Manifest manifest = data::parse_manifest(manifest_text);
+  using Change = void (*)(std::string&);
+  struct Case {
+    const char* name;
+    const char* file;
+    Change change;
+    const char* found;
+  };
+  for (const Case& each : {
+           Case{"lengths", "lengths.json",
+                [](std::string& bytes) { bytes.replace(bytes.find("[0,"), 3, "[1,"); },
+                "lengths.json does not fit the tokens"},
+           Case{"lengths cut", "lengths.json", [](std::string& bytes) { bytes = "{}"; },
+                "lengths.json does not fit the tokens"},
+           Case{"id outside", "training.tokens-00001",
+                [](std::string& bytes) { bytes[19] = '\x70'; },
+                "a token of training is not in the vocabulary"},
+           Case{"id below 0", "held_out.tokens-00000",
+                [](std::string& bytes) { bytes[19] = '\xFF'; },
+                "a token of held_out is not in the vocabulary"},
+           Case{"unknown piece", "training.tokens-00000",
+                [](std::string& bytes) { bytes[16] = '\1'; },
+                "training has 1 unknown tokens instead of 0"},
+           Case{"sentence moved", "training.sentences", [](std::string& bytes) { ++bytes[16 + 8]; },
+                "lengths.json does not fit"},
+           Case{"sentence empty", "held_out.sentences",
+                [](std::string& bytes) { bytes[16 + 8] = 0; },
+                "the index of held_out is not in order"},
+           Case{"document moved", "training.documents",
+                [](std::string& bytes) { bytes.replace(16 + 8, 8, bytes, 16 + 16, 8); },
+                "the index of training is not in order"},
+           Case{"line end", "vocab.txt",
+                [](std::string& bytes) { bytes.insert(bytes.find('\n'), "\r"); }, ""},
+       }) {
+    SCOPED_TRACE(each.name);
+    const std::string whole = read_file(path / each.file);
+    std::string changed = whole;
+    each.change(changed);
+    ASSERT_NE(changed, whole);
+    write_file(path / each.file, changed);
+    EXPECT_THAT(verify_failure(path), HasSubstr(std::string(each.file) + " has "));
+    data::Manifest mended = manifest;
+    for (data::FileManifest& file : mended.files) {
+      if (file.name != each.file) continue;
+      file.bytes = static_cast<std::int64_t>(changed.size());
+      file.digest = base::digest_of(changed);
+    }
+    write_file(path / data::kManifestName, data::to_json(mended));
+    EXPECT_THAT(verify_failure(path), HasSubstr(each.found));
+    write_file(path / each.file, whole);
+    write_file(path / data::kManifestName, manifest_text);
+    ASSERT_EQ(verify_failure(path), "");
+  }
+}
+
+TEST(Dataset, VerifyTakesTheFilesOfADatasetOnly) {
+  const TemporaryDirectory directory;
+  const Path path = make_dataset(directory.path());
+  const data::Manifest manifest = data::parse_manifest(read_file(path / data::kManifestName));
+  using Change = void (*)(data::Manifest&);
+  struct Case {
+    const char* name;
+    Change change;
+    const char* found;
+  };
+  for (const Case& each : {
+           Case{"one more",
+                [](data::Manifest& m) {
+                  m.files.push_back({"/etc/passwd", 1, "0"});
+                },
+                "its manifest lists "},
+           Case{"one twice", [](data::Manifest& m) { m.files.push_back(m.files.front()); },
+                "its manifest lists "},
+           Case{"no lengths",
+                [](data::Manifest& m) {
+                  std::erase_if(m.files, [](const auto& f) { return f.name == "lengths.json"; });
+                },
+                "its manifest does not list lengths.json"},
+           Case{"no vocabulary",
+                [](data::Manifest& m) {
+                  std::erase_if(m.files, [](const auto& f) { return f.name == "vocab.txt"; });
+                },
+                "its manifest does not list vocab.txt"},
+           Case{"size of lengths",
+                [](data::Manifest& m) {
+                  for (auto& f : m.files) f.bytes += f.name == "lengths.json";
+                },
+                "its manifest has a wrong size of lengths.json"},
+           Case{"fingerprint", [](data::Manifest& m) { m.fingerprint = std::string(32, '0'); },
+                "the fingerprint does not fit"},
+           Case{"corpus", [](data::Manifest& m) { m.corpus_digest = std::string(32, '0'); },
+                "the fingerprint does not fit"},
+           Case{"share", [](data::Manifest& m) { m.held_out = 0.25; },
+                "the fingerprint does not fit"},
+           Case{"unknown pieces", [](data::Manifest& m) { m.splits[1].unknown_tokens = 1; },
+                "held_out has 0 unknown tokens instead of 1"},
+       }) {
+    SCOPED_TRACE(each.name);
+    data::Manifest changed = manifest;
+    each.change(changed);
+    write_file(path / data::kManifestName, data::to_json(changed));
+    EXPECT_THAT(verify_failure(path), HasSubstr(each.found));
+  }
+  write_file(path / data::kManifestName, data::to_json(manifest));
+  ASSERT_EQ(verify_failure(path), "");
+  std::filesystem::remove(path / "lengths.json");
+  EXPECT_THAT(verify_failure(path), HasSubstr("lengths.json is missing"));
 }
 
 TEST(Dataset, AFileIsTheInputsFaultAndSaysWhatToDo) {

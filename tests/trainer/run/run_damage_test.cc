@@ -124,5 +124,29 @@ TEST_F(RunProcess, APipeInADatasetIsRefused) {
       << log_of(run);
 }
 
+// Of a model that a run would begin with: what is wrong is found before anything is made.
+TEST_F(RunProcess, ADryRunLooksAtTheModelToBeginWith) {
+  struct Row {
+    const char* name;
+    std::string from;
+    const char* says;
+  };
+  const Row rows[] = {
+      {"a run of a controller", "{run: 'base@best'}", "is a run of a controller"},
+      {"nothing", "/no/such/model", "no model at"},
+      {"a dataset", dataset_->string(), "no config.json or run.json"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    const base::Path run = make_run("dry", run_file(*dataset_, 5, "from: " + row.from + "\n"));
+    base::Command command;
+    command.arguments = {kTrainer, "run", "--dry-run", run.string() + ".yaml"};
+    const base::Output output = base::run(command, kDeadline);
+    EXPECT_EQ(output.exit.code, static_cast<int>(contract::ExitCode::User));
+    EXPECT_NE(output.errors.find(row.says), std::string::npos) << output.errors;
+    EXPECT_EQ(output.text, "");
+  }
+}
+
 }  // namespace
 }  // namespace regatta::tests

@@ -229,6 +229,55 @@ TEST(JudgedQuestions, ThresholdDecidesBetweenTextAndNone) {
   }
 }
 
+// By hand: from the two impossible questions, +1 for each of the others, −1 for these, by null
+// odds.
+TEST(JudgedQuestions, TheBestThresholdIsThatOfTheSweep) {
+  const data::Vocabulary vocabulary = letters();
+  const std::vector<Question> questions = {{"b", "who?", 0, {{"b", 2}}, false},
+                                           {"e", "who?", 2, {{"e", 0}}, false},
+                                           {"no e", "who?", 2, {}, true},
+                                           {"no a", "who?", 0, {}, true}};
+  const auto set = tasks::judged_questions(small_questions(questions), {vocabulary}, false);
+  ASSERT_EQ(set->samples().size(), 4U);
+  const std::size_t token_of_answer[] = {5, 4, 4, 4};
+  struct Case {
+    const char* name;
+    float odds[4];
+    double best, threshold;
+  };
+  for (const Case& c : {Case{"below 0", {-3, -1, -2, 5}, 75, -3},
+                        Case{"above 0, where nothing is answered", {3, 2, 4, 5}, 100, 3},
+                        Case{"better none at all", {5, 6, 1, 2}, 50, 0}}) {
+    SCOPED_TRACE(c.name);
+    Logits logits;
+    for (std::size_t i = 0; i < 4; ++i) {
+      std::vector<float>& each = logits.emplace_back(2 * set->samples()[i].ids.size(), 0.0F);
+      each[0] = each[1] = kRight + c.odds[i] / 2;
+      each[2 * token_of_answer[i]] = each[2 * token_of_answer[i] + 1] = kRight;
+    }
+    const auto answers = set->answers(logits);
+    ASSERT_EQ(answers.size(), 4U);
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(answers[i].id, questions[i].id);
+      EXPECT_DOUBLE_EQ(answers[i].null_odds, static_cast<double>(c.odds[i]));
+    }
+    const auto best = set->best_thresholds(logits);
+    ASSERT_TRUE(best.has_value());
+    EXPECT_DOUBLE_EQ(best->exact, c.best);
+    EXPECT_DOUBLE_EQ(best->f1, c.best);
+    EXPECT_DOUBLE_EQ(best->exact_threshold, c.threshold);
+    EXPECT_DOUBLE_EQ(best->f1_threshold, c.threshold);
+    logits[0][1] = std::nanf("");
+    EXPECT_THAT(refused([&] { (void)set->best_thresholds(logits); }), StartsWith("question 'b'"));
+  }
+  for (const std::vector<Question>& without :
+       {std::vector<Question>{questions[0], questions[1]},
+        std::vector<Question>{questions[2], {"unknown", "who?", 0, {}, false}}}) {
+    const auto other = tasks::judged_questions(small_questions(without), {vocabulary}, true);
+    EXPECT_FALSE(other->best_thresholds(null_logits(*other)).has_value());
+  }
+}
+
 // The sum over each token of the window is by the formula of a softmax: [CLS] of n tokens.
 TEST(JudgedQuestions, LossIsTheMeanOverKnownWindows) {
   const data::Vocabulary vocabulary = letters();

@@ -1,0 +1,36 @@
+#include "orchestrator/cli/schema_command.h"
+
+#include <memory>
+
+#include "base/file_system.h"
+#include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/output.h"
+#include "orchestrator/cli/usage_error.h"
+#include "trainer/contract/run_schema.h"
+
+namespace regatta::orchestrator::cli {
+
+void PrintSchema::add_options(OptionList& options) {
+  options.add("-o,--output", ValueKind::File, &output_, "the file; - for stdout");
+}
+
+int PrintSchema::run() {
+  if (output_.empty()) throw UsageError("--output is ''; name a file, or - for stdout");
+  const std::string schema = trainer::contract::run_file_schema();
+  if (output_ == "-") {
+    print(schema);
+  } else {
+    base::replace_file(base::posix_file_system(), output_, schema);
+  }
+  return 0;
+}
+
+std::unique_ptr<Command> schema_command(const Program& /*program*/) {
+  return std::make_unique<PrintSchema>(
+      CommandText{"schema",
+                  Group::Runs,
+                  "print what a run file may say, as a JSON Schema for editors",
+                  {"schema", "schema --output run.schema.json"}});
+}
+
+}  // namespace regatta::orchestrator::cli

@@ -1,0 +1,29 @@
+// The command line of `regatta-train answer`.
+#pragma once
+
+#include <string>
+
+#include "trainer/cli/model_arguments.h"
+#include "trainer/interchange/try_model.h"
+
+namespace CLI {
+class App;
+}
+
+namespace regatta::trainer::cli {
+
+// Options are members, filled by the parser between add() and run().
+class AnswerCommand {
+ public:
+  explicit AnswerCommand(const plugins::DevicePlace& place) : model_(place) {}
+  CLI::App* add(CLI::App& program);
+  [[nodiscard]] int run();
+
+ private:
+  ModelArguments model_;
+  interchange::AskOptions options_;
+  std::string context_file_;
+  bool json_ = false;
+};
+
+}  // namespace regatta::trainer::cli

@@ -1,0 +1,25 @@
+// The command line of `regatta-train verify-data`.
+#pragma once
+
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace regatta::trainer::cli {
+
+// Options are members, filled by the parser between add() and run().
+class VerifyDataCommand {
+ public:
+  CLI::App* add(CLI::App& program);
+  // 0, with the figures on stdout, of a dataset that is whole. Throws base::Error for the first
+  // damage; with --json that is on stdout, too.
+  [[nodiscard]] int run() const;
+
+ private:
+  std::string directory_;
+  bool json_ = false;
+};
+
+}  // namespace regatta::trainer::cli
