@@ -120,7 +120,7 @@ TEST_P(CudaGradients, MatchTheReference) {
   const Batch batch = make_batch(shape, c.lengths);
   const auto device = gpu(type);
   const model::BertOptions options{
-      {c.dropout, c.dropout, 99}, type.compute, {device->token_bucket()}, true};
+      {c.dropout, c.dropout, 99}, type.compute, {device->token_bucket()}};
   const PassResult result = run_pass(*device, shape, options, batch);
 
   const contract::TensorTable table = contract::make_tensor_table(shape);
@@ -167,8 +167,7 @@ TEST_P(CudaTypes, StaleActivationsChangeNoBit) {
   const contract::ModelShape shape = small_shape(64, 1, contract::Gelu::Tanh);
   const Batch batch = make_batch(shape, {{12, 3}, {5, 1}, {31, 5}});
   const auto device = gpu(GetParam());
-  const model::BertOptions options{
-      {0.1, 0.1, 99}, GetParam().compute, {device->token_bucket()}, true};
+  const model::BertOptions options{{0.1, 0.1, 99}, GetParam().compute, {device->token_bucket()}};
   const PassResult zeros = run_pass(*device, shape, options, batch, 0);
   const PassResult not_numbers = run_pass(*device, shape, options, batch, 0xFF);
   EXPECT_EQ(zeros.gradients, not_numbers.gradients);
@@ -180,7 +179,7 @@ TEST_P(CudaTypes, RoomForMoreTokensChangesOnlyRounding) {
   const contract::ModelShape shape = small_shape(64, 1, contract::Gelu::Tanh);
   const Batch batch = make_batch(shape, {{12, 3}, {5, 1}, {31, 5}});
   const auto device = gpu(GetParam());
-  model::BertOptions options{{0.1, 0.1, 99}, GetParam().compute, {1}, true};
+  model::BertOptions options{{0.1, 0.1, 99}, GetParam().compute, {1}};
   const PassResult exact = run_pass(*device, shape, options, batch);
   options.room.token_bucket = 256;
   const PassResult padded = run_pass(*device, shape, options, batch);

@@ -7,12 +7,12 @@
 namespace regatta::trainer::contract {
 
 inline checkpoint::RetentionPolicy retention_policy(const RunConfig& config) {
-  const bool loss = config.target && config.target->metric == TargetMetric::MlmLoss;
   checkpoint::RetentionPolicy policy;
   policy.keep_last = config.keep_last;
   policy.keep_best = config.keep_best;
   policy.keep_every = config.keep_every;
-  policy.better = loss ? checkpoint::Better::Lowest : checkpoint::Better::Highest;
+  policy.better =
+      is_loss(judged_by(config)) ? checkpoint::Better::Lowest : checkpoint::Better::Highest;
   policy.metric = metric_of(config);
   return policy;
 }

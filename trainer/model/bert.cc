@@ -247,7 +247,11 @@ void Bert::apply_backward(const Linear& linear, device::View x, device::View dy,
   weights.transpose_a = true;
   weights.beta = 1;
   if (!how.bias_is_done) weights.a_column_sums = linear.bias_gradient;
-  device_.gemm(kCompute, weights);
+  if (how.frozen) {
+    device_.add_column_sums(kCompute, dy, linear.outputs, linear.bias_gradient);
+  } else {
+    device_.gemm(kCompute, weights);
+  }
   device::Gemm input;  // dx (+)= dy·W
   input.m = count;
   input.n = linear.inputs;
@@ -489,7 +493,10 @@ void Bert::pooled_backward(device::View dhidden) {
 void Bert::mlm_backward(device::View dhidden) {
   const device::View dmasked = at(layout_.masked_gradient);
   const device::View inner = at(layout_.masked_inner);
-  apply_backward(decoder_, at(layout_.masked_norm.y), at(layout_.logits), room_.masked, dmasked);
+  LinearBackward tied;  // the word embedding may be frozen; the decoder's bias is the head's
+  tied.frozen = options_.frozen_layers > 0;
+  apply_backward(decoder_, at(layout_.masked_norm.y), at(layout_.logits), room_.masked, dmasked,
+                 tied);
   device::LayerNormBackward op;
   op.dy = dmasked;
   op.z = at(layout_.masked_norm.z);

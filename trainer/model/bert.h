@@ -30,7 +30,9 @@ struct BertOptions {
   device::Dtype compute =
       device::Dtype::Float32;  // of activations, and of the weights that products read
   RoomPolicy room;
-  int frozen_layers = 0;      // from the bottom, embeddings included: they get no gradients
+  // From the bottom, embeddings included (also the word embedding as the decoder's weight): they
+  // get no gradients.
+  int frozen_layers = 0;
   float label_smoothing = 0;  // of the task's loss; pre-training: of both
   bool repeat = true;         // let the device replay passes of one shape (Device::repeat)
   // For whoever fills in masked words: an evaluation forward of Pretraining computes no MLM loss,
@@ -61,6 +63,7 @@ struct Statistics {
 struct LinearBackward {
   bool accumulate = false;    // dx += instead of dx =
   bool bias_is_done = false;  // the producer of dy has summed its columns
+  bool frozen = false;        // the weight gets no gradient, the bias does
   device::View gelu_input;    // given: dx is multiplied by GELU's derivative there
 };
 

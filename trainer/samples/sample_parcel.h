@@ -17,10 +17,10 @@ struct PlacedSample {
 };
 
 // Format: unsigned numbers of seven bits a byte, low bits first, the last byte below 128: step,
-// number of samples; of each its place, next-sentence label, length, ids, segments as pairs (type,
-// how many), number of masked positions, those as differences, labels; then the first
-// kParcelDigest characters of the digest (base/digest.h) of all that. 2.4 bytes a token of
-// Wikipedia in 30,522 pieces.
+// number of samples; of each its place, label, answer (begin, end), the 32 bits of its value,
+// length, ids, segments as pairs (type, how many), number of masked positions, those as
+// differences, labels; then the first kParcelDigest characters of the digest (base/digest.h) of all
+// that. 2.4 bytes a token of Wikipedia in 30,522 pieces.
 [[nodiscard]] std::vector<std::byte> make_parcel(std::int64_t step,
                                                  const std::vector<PlacedSample>& samples);
 // What make_parcel was given, for the same step and `places`, none of them longer than max_length.

@@ -174,7 +174,7 @@ TEST(BenchKernels, TimesTheOperationsThatBertAsksFor) {
       samples.push_back(random_sample(static_cast<int>(length), static_cast<int>(masked),
                                       options.shape, &random));
     }
-    model::Bert model(*device, options.shape, {{0.1, 0.1, 1}, device::Dtype::Float32, {}, true});
+    model::Bert model(*device, options.shape, {{0.1, 0.1, 1}, device::Dtype::Float32, {}});
     const std::vector<float> weights = random_weights(model.table(), 5);
     device->copy_to_device(0, model.parameters(), weights.data());
     model.upload(samples::collate(samples, {0, 1, 2, 3, 4, 5}), 1,

@@ -458,7 +458,7 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"clip: {mode: norm}", "clip.mode: expected one of none, global, bucket, rank"},
       {"clip: {norm: 0}", "clip.norm: is 0"},
       {"evaluate: {every: 0}", "evaluate.every: is 0"},
-      {"evaluate: {samples: 0}", "evaluate.samples: is 0"},
+      {"evaluate: {samples: -1}", "evaluate.samples: is -1; use 0 to 1073741824"},
       {"checkpoint: {every: 0}", "checkpoint.every: is 0"},
       {"checkpoint: {keep_last: 0}", "checkpoint.keep_last: is 0"},
       {"checkpoint: {keep_best: -1}", "checkpoint.keep_best: is -1; use 0 to 1000000"},

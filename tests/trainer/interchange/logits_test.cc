@@ -66,7 +66,7 @@ ReferenceWeights weights_of(const base::Path& checkpoint, const contract::Tensor
 std::vector<double> our_logits(const ReferenceWeights& weights, const contract::ModelShape& shape,
                                const std::vector<samples::Sample>& samples) {
   const auto device = cpu::make_cpu_device(1);
-  model::Bert model(*device, shape, {{}, device::Dtype::Float32, {1}, true});
+  model::Bert model(*device, shape, {{}, device::Dtype::Float32, {1}});
   std::vector<float> arena(static_cast<std::size_t>(model.table().arena_size), 0.0F);
   for (const contract::TensorEntry& entry : model.table().tensors) {
     std::transform(weights.at(entry.name).values.begin(), weights.at(entry.name).values.end(),

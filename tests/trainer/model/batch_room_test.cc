@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <utility>
 
 #include "tests/trainer/model/random_model.h"
 #include "trainer/model/activation_layout.h"
@@ -45,7 +49,18 @@ TEST(BatchRoom, WithABucketDependsOnTheBucketOnly) {
 }
 
 TEST(BatchRoom, InputsHoldTheBatchAndHarmlessPadding) {
-  const samples::PackedBatch batch = batch_of({{12, 3}, {5, 1}});
+  samples::Sample known, unknown;
+  {
+    const contract::ModelShape shape = small_shape(64, 2, contract::Gelu::Erf);
+    std::mt19937 random(7);
+    known = random_sample(12, 3, shape, &random);
+    unknown = random_sample(5, 1, shape, &random);
+  }
+  known.answer_begin = 2;
+  known.answer_end = 4;
+  known.value = -1.5F;
+  unknown.value = std::numeric_limits<float>::quiet_NaN();
+  const samples::PackedBatch batch = samples::collate({known, unknown}, {0, 1});
   const model::BatchRoom room = model::room_for(batch, {64, 0.15, 0});
   const model::InputLayout layout = model::input_layout(room);
   std::vector<std::int32_t> block(static_cast<std::size_t>(layout.size), 77);
@@ -64,6 +79,12 @@ TEST(BatchRoom, InputsHoldTheBatchAndHarmlessPadding) {
   EXPECT_EQ(part(layout.masked_labels, room.masked), padded(batch.masked_labels, room.masked, -1));
   EXPECT_EQ(part(layout.first_rows, 8), padded(batch.first_rows, 8, -1));
   EXPECT_EQ(part(layout.sample_labels, 8), padded(batch.sample_labels, 8, -1));
+  EXPECT_EQ(part(layout.answers, 16), padded(batch.answers, 16, -1));
+  EXPECT_EQ(batch.answers, (std::vector<std::int32_t>{2, 4, -1, -1}));
+  for (std::size_t i = 0; i < 8; ++i) {
+    const auto value = std::bit_cast<float>(block[static_cast<std::size_t>(layout.values) + i]);
+    EXPECT_TRUE(i == 0 ? value == -1.5F : std::isnan(value)) << i << ": " << value;
+  }
   EXPECT_EQ(block[static_cast<std::size_t>(layout.step)], 9);
   EXPECT_EQ(std::bit_cast<float>(block[static_cast<std::size_t>(layout.loss_scales)]), 0.25F);
   EXPECT_EQ(std::bit_cast<float>(block[static_cast<std::size_t>(layout.loss_scales) + 1]), 0.5F);
@@ -81,13 +102,22 @@ TEST(BatchRoom, InputsHoldTheBatchAndHarmlessPadding) {
 TEST(ActivationLayout, BuffersAreAlignedAndDoNotOverlap) {
   contract::ModelShape shape = contract::preset_shape("tiny");
   shape.vocabulary = 100;
-  for (const device::Dtype compute : {device::Dtype::Float32, device::Dtype::BFloat16}) {
+  shape.labels = 3;
+  const std::pair<contract::Task, device::Dtype> rows[] = {
+      {contract::Task::Pretraining, device::Dtype::Float32},
+      {contract::Task::Pretraining, device::Dtype::BFloat16},
+      {contract::Task::QuestionAnswering, device::Dtype::BFloat16},
+      {contract::Task::Classification, device::Dtype::BFloat16},
+      {contract::Task::Regression, device::Dtype::Float32}};
+  for (const auto& [task, compute] : rows) {
+    shape.task = task;
+    SCOPED_TRACE(contract::name_of(task));
     const model::ActivationLayout layout = model::activation_layout(shape, {33, 3, 7, 20}, compute);
     std::vector<model::Buffer> buffers = {
         layout.branch,          layout.gradient_a,    layout.gradient_b,   layout.gradient_qkv,
         layout.gradient_inner,  layout.masked_hidden, layout.masked_inner, layout.masked_activated,
         layout.masked_gradient, layout.logits,        layout.first_hidden, layout.pooled,
-        layout.first_gradient,  layout.sample_logits};
+        layout.first_gradient,  layout.sample_logits, layout.kept_logits};
     const auto add_norm = [&](const model::NormBuffers& norm) {
       buffers.insert(buffers.end(), {norm.z, norm.mean, norm.rstd, norm.y});
     };
@@ -99,6 +129,12 @@ TEST(ActivationLayout, BuffersAreAlignedAndDoNotOverlap) {
       add_norm(layer.attention_norm);
       add_norm(layer.output_norm);
     }
+    // Each task has those of its own head.
+    std::erase_if(buffers, [](const model::Buffer& buffer) { return buffer.size == 0; });
+    const bool asks = task == contract::Task::QuestionAnswering;
+    const bool pretrains = task == contract::Task::Pretraining;
+    EXPECT_EQ(std::ssize(buffers),
+              5 + 4 + 13 * 2 + (pretrains ? 5 + 4 : 0) + (asks ? 0 : 3) + (pretrains ? 1 : 2));
     std::sort(buffers.begin(), buffers.end(),
               [](const model::Buffer& a, const model::Buffer& b) { return a.offset < b.offset; });
     std::int64_t end = 0;
@@ -110,7 +146,13 @@ TEST(ActivationLayout, BuffersAreAlignedAndDoNotOverlap) {
     }
     EXPECT_LE(end, layout.bytes);
     EXPECT_LT(layout.bytes - end, 256);
-    EXPECT_EQ(layout.logits.size, 7 * 128);  // rows of the rounded vocabulary
+    // Rows of the rounded vocabulary; two of each token; two, three classes or one of each sample.
+    EXPECT_EQ(layout.logits.size, pretrains ? 7 * 128 : 0);
+    const bool classes = task == contract::Task::Classification;
+    const bool values = task == contract::Task::Regression;
+    EXPECT_EQ(layout.sample_logits.size, asks ? 33 * 2 : 3 * (classes ? 3 : values ? 1 : 2));
+    EXPECT_EQ(layout.kept_logits.size, pretrains ? 0 : layout.sample_logits.size);
+    EXPECT_EQ(layout.kept_logits.dtype, device::Dtype::Float32);
     EXPECT_EQ(layout.layers[0].lse.dtype, device::Dtype::Float32);
     EXPECT_EQ(layout.layers[0].qkv.dtype, compute);
   }

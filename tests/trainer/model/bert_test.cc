@@ -45,7 +45,7 @@ TEST_P(BertGradients, MatchTheReference) {
   }
   const auto device = cpu::make_cpu_device(2);
   model::Bert model(*device, shape,
-                    {{c.dropout, c.dropout, 99}, device::Dtype::Float32, {c.token_bucket}, true});
+                    {{c.dropout, c.dropout, 99}, device::Dtype::Float32, {c.token_bucket}});
   const std::vector<float> weights = random_weights(model.table(), 5);
   device->copy_to_device(0, model.parameters(), weights.data());
   const samples::PackedBatch batch = samples::collate(samples, ordinals);
@@ -125,7 +125,7 @@ TEST(Bert, PackingOrderDoesNotMatter) {
     samples.push_back(random_sample(length, 2, shape, &random));
   const auto gradients_of = [&](const std::vector<int>& order) {
     const auto device = cpu::make_cpu_device(1);
-    model::Bert model(*device, shape, {{0.3, 0.3, 4}, device::Dtype::Float32, {}, true});
+    model::Bert model(*device, shape, {{0.3, 0.3, 4}, device::Dtype::Float32, {}});
     const std::vector<float> weights = random_weights(model.table(), 5);
     device->copy_to_device(0, model.parameters(), weights.data());
     std::vector<samples::Sample> packed;
@@ -165,8 +165,7 @@ TEST(Bert, StaleMemoryAndPaddingChangeNothing) {
       {random_sample(21, 3, shape, &random), random_sample(9, 1, shape, &random)}, {4, 2});
   const auto results_with = [&](float stale) {
     const auto device = cpu::make_cpu_device(1);
-    model::Bert model(*device, shape,
-                      {{0.2, 0.2, 4}, device::Dtype::Float32, {64, 0.15, 40}, true});
+    model::Bert model(*device, shape, {{0.2, 0.2, 4}, device::Dtype::Float32, {64, 0.15, 40}});
     const std::vector<float> weights = random_weights(model.table(), 5);
     device->copy_to_device(0, model.parameters(), weights.data());
     model.reserve(model::room_for(batch, {64, 0.15, 40}));

@@ -110,9 +110,52 @@ class Builder {
     return result;
   }
 
+  // Logits of each sample: of each of its tokens, or of [CLS].
+  std::vector<Node*> task_logits(const std::vector<Node*>& outputs) {
+    std::vector<Node*> logits;
+    for (Node* output : outputs) {
+      if (shape_.task == trainer::contract::Task::QuestionAnswering) {
+        logits.push_back(dense("qa_outputs", output));
+        continue;
+      }
+      Node* pooled = tape_.tanh(dense("bert.pooler.dense", tape_.gather(output, {0})));
+      logits.push_back(dense("classifier", pooled));
+    }
+    return logits;
+  }
+  // Divided by sample_total.
+  Node* task_loss(Node* logits, const Sample& sample, double smoothing, double sample_total) {
+    const auto targets = [&](std::size_t count, std::int32_t label) {
+      std::vector<double> shares(count, smoothing / static_cast<double>(count));
+      shares[static_cast<std::size_t>(label)] += 1 - smoothing;
+      return shares;
+    };
+    if (shape_.task == trainer::contract::Task::Regression) {
+      return tape_.squared_error(logits, {static_cast<double>(sample.value)}, 1 / sample_total);
+    }
+    if (shape_.task == trainer::contract::Task::Classification) {
+      if (sample.sample_label < 0) return nothing();
+      return tape_.soft_cross_entropy(logits, targets(logits->columns, sample.sample_label),
+                                      1 / sample_total);
+    }
+    if (sample.answer_begin < 0 || sample.answer_end < 0) return nothing();
+    const auto end_of = [&](std::size_t column, std::int32_t token) {
+      return tape_.soft_cross_entropy(tape_.row_of(tape_.columns(logits, column, 1)),
+                                      targets(logits->rows, token), 0.5 / sample_total);
+    };
+    return tape_.add(end_of(0, sample.answer_begin), end_of(1, sample.answer_end));
+  }
+  [[nodiscard]] std::map<std::string, std::vector<double>> gradients_of(Node* total) {
+    tape_.backward(total);
+    std::map<std::string, std::vector<double>> gradients;
+    for (const auto& [name, node] : nodes_) gradients[name] = node->gradient;
+    return gradients;
+  }
+
   Tape& tape() { return tape_; }
 
  private:
+  Node* nothing() { return tape_.input(1, 1, {0.0}); }
   static std::vector<int> ints(const std::vector<std::int32_t>& values) {
     return {values.begin(), values.end()};
   }
@@ -226,6 +269,29 @@ ReferenceResult reference_bert(const ModelShape& shape, const ReferenceWeights& 
     outputs.push_back(builder.sample_output(samples[i], ordinals[i]));
   }
   return builder.finish(outputs, samples, masked_total, sample_total);
+}
+
+ReferenceTaskResult reference_task(const ModelShape& shape, const ReferenceWeights& weights,
+                                   const std::vector<Sample>& samples,
+                                   const std::vector<int>& ordinals,
+                                   const ReferenceDropout& dropout, std::uint32_t step,
+                                   double smoothing, double sample_total) {
+  Builder builder(shape, weights, dropout, step);
+  std::vector<Node*> outputs;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    outputs.push_back(builder.sample_output(samples[i], ordinals[i]));
+  }
+  ReferenceTaskResult result;
+  Node* total = builder.tape().input(1, 1, {0.0});
+  const std::vector<Node*> logits = builder.task_logits(outputs);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    result.logits.push_back(logits[i]->value);
+    total = builder.tape().add(total,
+                               builder.task_loss(logits[i], samples[i], smoothing, sample_total));
+  }
+  result.loss = total->value[0] * sample_total;
+  result.gradients = builder.gradients_of(total);
+  return result;
 }
 
 ReferenceScores reference_scores(const ModelShape& shape, const ReferenceWeights& weights,

@@ -1,5 +1,5 @@
-// BERT for pre-training in float64 on the tape: padded to nothing, one sample after another,
-// written from the paper's formulas. The oracle of trainer/model/bert.cc.
+// BERT with the heads of all tasks in float64 on the tape: padded to nothing, one sample after
+// another, written from the paper's formulas. The oracle of trainer/model/bert.cc.
 #pragma once
 
 #include <map>
@@ -53,6 +53,20 @@ struct ReferenceLogits {
 [[nodiscard]] std::vector<ReferenceLogits> reference_logits(
     const trainer::contract::ModelShape& shape, const ReferenceWeights& weights,
     const trainer::samples::Sample& sample);
+
+// A task other than pre-training.
+struct ReferenceTaskResult {
+  double loss = 0;                          // sum over the samples with labels
+  std::vector<std::vector<double>> logits;  // of each sample: as the model's read_logits()
+  std::map<std::string, std::vector<double>> gradients;  // of loss / sample_total
+};
+// Questions: ½·(cross-entropy of begin + of end) over the tokens of a sample; classes:
+// cross-entropy; the label has weight 1 − smoothing, and smoothing is shared out alike among all.
+// Values: squared error. Labels of −1 and values that are not numbers count nowhere.
+[[nodiscard]] ReferenceTaskResult reference_task(
+    const trainer::contract::ModelShape& shape, const ReferenceWeights& weights,
+    const std::vector<trainer::samples::Sample>& samples, const std::vector<int>& ordinals,
+    const ReferenceDropout& dropout, std::uint32_t step, double smoothing, double sample_total);
 
 // ordinals as for collate.
 [[nodiscard]] ReferenceResult reference_bert(const trainer::contract::ModelShape& shape,

@@ -354,6 +354,57 @@ Node* Tape::cross_entropy(Node* logits, const std::vector<int>& labels, double w
   return loss;
 }
 
+Node* Tape::soft_cross_entropy(Node* logits, const std::vector<double>& targets, double weight) {
+  Node* loss = make(1, 1);
+  std::vector<double> slope(logits->value.size());  // of the loss by each logit
+  for (std::size_t r = 0; r < logits->rows; ++r) {
+    double sum = 0, share = 0, expected = 0;
+    for (std::size_t c = 0; c < logits->columns; ++c) {
+      const double target = targets[r * logits->columns + c];
+      sum += std::exp(logits->at(r, c));  // small enough in every test
+      share += target;
+      expected += target * logits->at(r, c);
+    }
+    loss->value[0] += weight * (share * std::log(sum) - expected);
+    for (std::size_t c = 0; c < logits->columns; ++c) {
+      const std::size_t i = r * logits->columns + c;
+      slope[i] = weight * (share * std::exp(logits->value[i]) / sum - targets[i]);
+    }
+  }
+  on_backward([=] {
+    for (std::size_t i = 0; i < slope.size(); ++i) {
+      logits->gradient[i] += loss->gradient[0] * slope[i];
+    }
+  });
+  return loss;
+}
+
+Node* Tape::squared_error(Node* x, const std::vector<double>& values, double weight) {
+  Node* loss = make(1, 1);
+  std::vector<double> slope(x->value.size(), 0.0);
+  for (std::size_t i = 0; i < slope.size(); ++i) {
+    if (std::isnan(values[i])) continue;
+    const double error = x->value[i] - values[i];
+    loss->value[0] += weight * error * error;
+    slope[i] = weight * 2 * error;
+  }
+  on_backward([=] {
+    for (std::size_t i = 0; i < slope.size(); ++i) {
+      x->gradient[i] += loss->gradient[0] * slope[i];
+    }
+  });
+  return loss;
+}
+
+Node* Tape::row_of(Node* x) {
+  Node* row = make(1, x->value.size());
+  row->value = x->value;
+  on_backward([=] {
+    for (std::size_t i = 0; i < row->value.size(); ++i) x->gradient[i] += row->gradient[i];
+  });
+  return row;
+}
+
 void Tape::backward(Node* result, const std::vector<double>& weights) {
   for (const auto& node : nodes_) {
     std::fill(node->gradient.begin(), node->gradient.end(), 0.0);

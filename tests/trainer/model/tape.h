@@ -46,6 +46,12 @@ class Tape {
   Node* attention(Node* q, Node* k, Node* v, double scale, const std::vector<double>& factors);
   // Σ_r cross-entropy(row r, label r) × weight, a 1×1 node.
   Node* cross_entropy(Node* logits, const std::vector<int>& labels, double weight);
+  // Of tasks, without a part in rounding(): −weight·Σ_rc targets[r, c]·log softmax(row r)[c], a 1×1
+  // node; a row of zeros counts nowhere.
+  Node* soft_cross_entropy(Node* logits, const std::vector<double>& targets, double weight);
+  // weight·Σ (x_i − values[i])², without those that are not a number, a 1×1 node.
+  Node* squared_error(Node* x, const std::vector<double>& values, double weight);
+  Node* row_of(Node* x);  // all elements in one row
 
   // Fills every gradient with d (Σ weights·result) / d node, anew each time.
   void backward(Node* result, const std::vector<double>& weights = {1});

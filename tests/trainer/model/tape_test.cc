@@ -107,6 +107,29 @@ TEST(Tape, CrossEntropy) {
   });
 }
 
+TEST(Tape, SoftCrossEntropy) {
+  check_gradients({{3, 4}}, [](Tape& t, const auto& n) {
+    return t.soft_cross_entropy(n[0], {0.1, 0.2, 0.3, 0.4, 0, 0, 0, 0, 0, 0, 1, 0}, 0.7);
+  });
+  Tape tape;  // of one label it is the plain one
+  const std::vector<double> logits = random_values(8, 3);
+  EXPECT_NEAR(
+      tape.soft_cross_entropy(tape.input(2, 4, logits), {0, 0, 1, 0, 1, 0, 0, 0}, 0.5)->value[0],
+      tape.cross_entropy(tape.input(2, 4, logits), {2, 0}, 0.5)->value[0], 1e-14);
+  // By hand: log 2 whatever the shares; a row of zeros adds nothing.
+  EXPECT_NEAR(
+      tape.soft_cross_entropy(tape.input(2, 2, {3, 3, 5, -5}), {0.25, 0.75, 0, 0}, 1)->value[0],
+      std::log(2.0), 1e-14);
+}
+TEST(Tape, SquaredError) {
+  check_gradients({{3, 1}}, [](Tape& t, const auto& n) {
+    return t.squared_error(n[0], {0.5, std::nan(""), -2}, 0.3);
+  });
+  Tape tape;
+  EXPECT_EQ(tape.squared_error(tape.input(3, 1, {1, 2, 3}), {3, std::nan(""), 2}, 0.5)->value[0],
+            2.5);
+}
+
 // y = (3·x0, 3·x1, 3·x1) and then a norm, weighted with 1, 1, −1 a row: what each gradient is a sum
 // of, by hand.
 TEST(Tape, MagnitudesAreOfTheTermsOfAGradient) {
@@ -146,6 +169,7 @@ TEST(Tape, Rearrangements) {
     Node* joined = t.join_columns({t.columns(n[0], 1, 3), n[1]});
     return t.join_rows({t.gather(joined, {0, 2, 2}), t.add(joined, joined)});
   });
+  check_gradients({{3, 2}}, [](Tape& t, const auto& n) { return t.row_of(n[0]); });
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -28,7 +30,9 @@ constexpr std::int32_t kMaxLength = 512;
 
 bool equal(const samples::Sample& a, const samples::Sample& b) {
   return a.ids == b.ids && a.types == b.types && a.masked_positions == b.masked_positions &&
-         a.masked_labels == b.masked_labels && a.sample_label == b.sample_label;
+         a.masked_labels == b.masked_labels && a.sample_label == b.sample_label &&
+         a.answer_begin == b.answer_begin && a.answer_end == b.answer_end &&
+         std::bit_cast<std::int32_t>(a.value) == std::bit_cast<std::int32_t>(b.value);
 }
 
 std::int32_t made_up_length(std::int64_t number) {
@@ -52,6 +56,11 @@ samples::Sample made_up_sample(std::int64_t number) {
     sample.masked_labels.push_back(static_cast<std::int32_t>(random.below(30522)));
   }
   sample.sample_label = static_cast<std::int32_t>(random.below(2));
+  if (random.below(2) == 0) {  // else as in pre-training
+    sample.answer_begin = static_cast<std::int32_t>(random.below(4));
+    sample.answer_end = sample.answer_begin + static_cast<std::int32_t>(random.below(9));
+    sample.value = static_cast<float>(random.below(1000)) / 7 - 60;
+  }
   return sample;
 }
 
@@ -475,6 +484,11 @@ TEST(SampleParcel, ReturnsWhatWentIn) {
       samples[1].sample.ids[5] = -1;
       samples[1].sample.types[7] = 5;
       samples[1].sample.sample_label = -100;
+      samples[0].sample.answer_end = std::numeric_limits<std::int32_t>::max();
+      samples[0].sample.value = -0.0F;
+      samples[1].sample.answer_begin = samples[1].sample.answer_end = -1;
+      samples[1].sample.value = std::numeric_limits<float>::quiet_NaN();
+      samples[2].sample.value = -std::numeric_limits<float>::infinity();
       samples[2].sample.masked_positions.clear();
       samples[2].sample.masked_labels.clear();
     }
@@ -534,8 +548,9 @@ std::vector<std::byte> sealed(const std::string& content) {
 }
 
 TEST(SampleParcel, ReadsNothingOutsideOfItsBounds) {
-  // Step 9, one sample: place 3, label 1, 2 ids (5, 6), segments (0 × 1, 1 × 1), 1 masked (1): 7.
-  const std::string good = {9, 1, 3, 1, 2, 5, 6, 0, 1, 1, 1, 1, 2, 7};
+  // Step 9, one sample: place 3, label 1, answer 4 to 8, value 0, 2 ids (5, 6), segments (0 × 1,
+  // 1 × 1), 1 masked (1): 7.
+  const std::string good = {9, 1, 3, 1, 4, 8, 0, 2, 5, 6, 0, 1, 1, 1, 1, 2, 7};
   ASSERT_EQ(refusal(sealed(good), 9, {3}), "");
   struct Row {
     const char* what;
@@ -544,15 +559,15 @@ TEST(SampleParcel, ReadsNothingOutsideOfItsBounds) {
     const char* message;
   };
   const Row rows[] = {
-      {"more ids than there are", 4, 100, "end early"},
-      {"an endless number", 5, static_cast<char>(0x80), "is above"},
-      {"a segment beyond the ids", 8, 3, "tokens of a segment 3 is above 2"},
-      {"an empty segment", 8, 0, "a segment is empty"},
-      {"more masked positions than ids", 11, 3, "masked positions 3 is above 2"},
-      {"a masked position beyond the ids", 12, 3, "masked position 3 is above 2"},
-      {"a masked position before the first", 12, 0, "masked twice"},
-      {"fewer masked positions than sent", 11, 0, "left over"},
-      {"a label cut off", 13, static_cast<char>(0xFF), "end early"},
+      {"more ids than there are", 7, 100, "end early"},
+      {"an endless number", 8, static_cast<char>(0x80), "is above"},
+      {"a segment beyond the ids", 11, 3, "tokens of a segment 3 is above 2"},
+      {"an empty segment", 11, 0, "a segment is empty"},
+      {"more masked positions than ids", 14, 3, "masked positions 3 is above 2"},
+      {"a masked position beyond the ids", 15, 3, "masked position 3 is above 2"},
+      {"a masked position before the first", 15, 0, "masked twice"},
+      {"fewer masked positions than sent", 14, 0, "left over"},
+      {"a label cut off", 16, static_cast<char>(0xFF), "end early"},
   };
   for (const Row& row : rows) {
     std::string bad = good;
@@ -565,7 +580,7 @@ TEST(SampleParcel, ReadsNothingOutsideOfItsBounds) {
   }
   EXPECT_NE(refusal(sealed(std::string(12, '\xFF')), 9, {3}).find("63 bits"), std::string::npos);
   std::string wide = good;
-  wide.replace(5, 1, "\xFF\xFF\xFF\xFF\x7F");
+  wide.replace(8, 1, "\xFF\xFF\xFF\xFF\x7F");
   EXPECT_NE(refusal(sealed(wide), 9, {3}).find("32 bits"), std::string::npos);
   // Whatever bytes follow the right beginning: an answer, never a crash.
   base::PhiloxStream random(3, 0, 0, 0);
