@@ -293,15 +293,15 @@ TEST(TaskLoop, FrozenLayersStandStillAndAreNotInTheNorm) {
 // no product rounds.
 TEST(TaskLoop, ALayersStepIsThatOfItsOwnRate) {
   constexpr double kRate = 0.0078125;
-  struct Way {
+  struct RateCase {
     contract::OptimizerKind kind;
     int ranks;
     bool sharded;
   };
-  for (const Way& way :
-       {Way{contract::OptimizerKind::AdamW, 1, false}, Way{contract::OptimizerKind::Lamb, 1, false},
-        Way{contract::OptimizerKind::AdamW, 2, true},
-        Way{contract::OptimizerKind::Lamb, 2, true}}) {
+  for (const RateCase& way : {RateCase{contract::OptimizerKind::AdamW, 1, false},
+                              RateCase{contract::OptimizerKind::Lamb, 1, false},
+                              RateCase{contract::OptimizerKind::AdamW, 2, true},
+                              RateCase{contract::OptimizerKind::Lamb, 2, true}}) {
     contract::RunConfig config = task_config(Task::Classification, way.ranks);
     config.optimizer.kind = way.kind;
     config.sharding.optimizer = way.sharded;

@@ -90,7 +90,9 @@ TEST(TaskManifests, FingerprintIsOfWhatItCovers) {
        true},
       {"label column", [](auto& o, auto&) { o.examples.label_column = "other"; }, true},
       {"header",
-       [](auto& o, auto&) { o.examples = {ExampleFormat::Automatic, false, "3", "", "4", {}, {}}; },
+       [](auto& o, auto&) {
+         o.examples = {ExampleFormat::Automatic, false, "3", "", "4", {}, false, {}};
+       },
        true},
       {"a byte of training",
        [](auto& o, auto&) { std::ofstream(o.training, std::ios::app) << "\n"; }, true},
@@ -135,7 +137,7 @@ TEST(TaskManifests, FingerprintIsOfTheFormat) {
     TaskPrepareOptions options = tests::task_options(directory.path(), Task::Classification);
     options.training = directory.path() / name;
     tests::write_file(options.training, "x,sentence,label\t,sentence\tlabel,\n");
-    options.examples = {ExampleFormat::Automatic, false, "1", "", "2", {}, {}};
+    options.examples = {ExampleFormat::Automatic, false, "1", "", "2", {}, false, {}};
     tests::write_file(options.training, "a,\"\tgood,b\"\nb,\"\tbad,b\"\n");
     tests::write_file(options.evaluation, tests::read_file(options.training));
     options.evaluation = options.training;
