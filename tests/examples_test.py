@@ -247,7 +247,7 @@ class Examples(unittest.TestCase):
         typed = self.typed("continue", ["pretrain"])
         folder = WORK.example("continue")
         _, found = self.evaluations(folder / "run", from_nothing=False)
-        self.assertEqual(found[-1]["step"], 200)
+        self.assertEqual(found[-1]["step"], 800)
         self.assertGreater(found[-1]["mlm_accuracy"], found[0]["mlm_accuracy"])
         first = [r for r in journal(WORK.example("pretrain") / "run") if r["type"] == "eval"][0]
         self.assertGreater(found[0]["mlm_accuracy"], first["mlm_accuracy"], "it does not begin with what was learned")
