@@ -138,6 +138,14 @@ void refuse_copy(base::FileSystem& files, const base::Path& directory, const std
                         ", as its submission.json says; move it out of the runs directory");
 }
 
+// What is believed must not be gone after a power failure: whoever wrote it may have been ended, or
+// have had an error, before its names were on the disk.
+void sync_records(base::FileSystem& files, const base::Path& directory,
+                  const std::vector<runs::Launch>& launches) {
+  files.sync_directory(directory);
+  if (!launches.empty()) files.sync_directory(directory / "launches");
+}
+
 // Without its submission a run would pass for one that was started by hand, and without a launch
 // for one that is to be started anew.
 constexpr const char* kWhatHelps =
@@ -153,10 +161,6 @@ std::optional<FoundRun> read_own(base::FileSystem& files, const base::Path& dire
   found.submission = runs::read_submission(files, directory, &damage);
   found.state = runs::read_state(files, directory, &damaged_state);
   found.launches = runs::read_launches(files, directory, found.submission ? &damage : nullptr);
-  // What is believed must not be gone after a power failure: whoever wrote it may have been ended,
-  // or have had an error, before its names were on the disk.
-  if (found.submission) files.sync_directory(directory);
-  if (!found.launches.empty()) files.sync_directory(directory / "launches");
   if (is_anothers(directory)) {
     // What another user wrote there starts nothing; the run is shown as one made by hand.
     found.submission.reset();
@@ -171,6 +175,7 @@ std::optional<FoundRun> read_own(base::FileSystem& files, const base::Path& dire
                                            "; launches and journals say what became of it");
   }
   if (found.submission) refuse_copy(files, directory, found.submission->id);
+  if (found.submission) sync_records(files, directory, found.launches);
   const std::vector<trainer::contract::AttemptName> attempts = opened.attempts();
   found.attempts = static_cast<int>(attempts.size());
   if (attempts.empty()) return found;

@@ -221,7 +221,7 @@ void Store::write_run(const runs::Run& run) {
     ask.bind(runs::row_of(run.number), run.changed_utc, static_cast<int>(runs::Wanted::Resume));
     const bool found = ask.step();
     if (found && ask.integer(5) != 0) written.drained = false;  // it is to be taken up
-    if (found && !ask.is_null(4) && ask.integer(4) != 0) {
+    if (found && ask.integer(4) != 0) {
       const auto number = [&ask](int column) {
         return ask.is_null(column) ? std::nullopt : std::optional(ask.number(column));
       };

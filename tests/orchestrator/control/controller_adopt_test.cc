@@ -320,7 +320,6 @@ TEST_F(AdoptTest, NoKeyIsTakenWhileItsRunCannotBeRead) {
   EXPECT_FALSE(submit("demo").created);
 }
 
-// Left by a submission whose row could not be written, and that could not be removed again.
 // A backup beside the run has its token and its key.
 TEST_F(AdoptTest, ACopyOfARunIsLeftAlone) {
   const std::string id = controller_->submit(tests::run_file(), "key").run.id;
@@ -388,6 +387,7 @@ TEST_F(AdoptTest, ATimeThatCannotBeCountsAsNotKnown) {
   EXPECT_EQ(run("good").created_utc, ahead);
 }
 
+// Left by a submission whose row could not be written, and that could not be removed again.
 TEST_F(AdoptTest, OfTwoRunsOfOneKeyTheNewerBegins) {
   const auto left = [this](const std::string& id, double created_utc) {
     runs::SubmissionRecord submission{id, created_utc, runs::Wanted::Run, "key", "digest"};

@@ -132,6 +132,21 @@ TEST_F(LaunchBookTest, AnAdoption) {
   EXPECT_TRUE(files(id).front().over);
 }
 
+// Whoever wrote its row was killed before the file.
+TEST_F(LaunchBookTest, AnEndWhoseFileWasNotWritten) {
+  const std::string id = started();
+  const runs::Launch before = files(id).front();
+  scheduler_.end("h1", 22);
+  ticks();
+  ASSERT_TRUE(expect_equal(id, 1).over);
+  control::LaunchBook::write_file(base::posix_file_system(), run(id).directory, before);
+  close();
+  open();
+  ticks();
+  EXPECT_EQ(expect_equal(id, 2).handle, "h2") << "the next attempt";
+  EXPECT_TRUE(files(id).front().over);
+}
+
 // Somebody trains on by hand in the directory of a run that was submitted.
 TEST_F(LaunchBookTest, ASuccessor) {
   const std::string id = started();

@@ -64,13 +64,6 @@ TEST(Simulation, HoldsInManyWorlds) {
   live_in(REGATTA_SLOW ? 14 * number_in("REGATTA_REPETITIONS", 10) : 30);
 }
 
-// Each shows a fault that was planted and that the first worlds do not show (tests/mutants): a
-// launch that is not marked as ended, and two runs of one key.
-TEST(Simulation, HoldsInWorldsThatShowedFaults) {
-  Tally tally;
-  for (const std::uint64_t seed : {39, 124}) EXPECT_EQ(live(seed, &tally, kToldLines), "");
-}
-
 TEST(Simulation, TheSameSeedIsTheSameWorld) {
   for (const std::uint64_t seed : {7, 21}) {
     World one(seed), other(seed);
