@@ -21,10 +21,15 @@ class StartTest : public ControllerFixture {
   base::Path checkpoints() { return directory(parent_).checkpoints_path(); }
   std::string save(std::int64_t step, std::optional<double> value = 0.25,
                    const std::string& metric = "mlm_accuracy") {
+    return save_in(checkpoints(), step, value, metric);
+  }
+  static std::string save_in(const base::Path& checkpoints, std::int64_t step,
+                             std::optional<double> value = 0.25,
+                             const std::string& metric = "mlm_accuracy") {
     tests::SampleCheckpoint sample(step, "00c0ffee00c0ffee");
     sample.contents.manifest.metric = metric;
     sample.contents.manifest.value = value;
-    return checkpoint::CheckpointStore(base::posix_file_system(), checkpoints())
+    return checkpoint::CheckpointStore(base::posix_file_system(), checkpoints)
         .write(sample.contents, tests::always)
         .name;
   }
@@ -87,7 +92,7 @@ TEST_F(StartTest, ARunIsItsNewestCheckpointOrTheOneThatIsMeant) {
     EXPECT_TRUE(start_of(id).run.empty()) << "whoever trains needs no controller";
     EXPECT_EQ(run(id).forked_from, parent_);
     EXPECT_EQ(run(id).forked_checkpoint, name);
-    EXPECT_FALSE(std::filesystem::exists(directory(id).checkpoints_path())) << "no copy";
+    EXPECT_TRUE(std::filesystem::is_empty(directory(id).checkpoints_path())) << "no copy";
   }
   EXPECT_EQ(start_of(begin(parent_)).path, (checkpoints() / third).string()) << "a text alone";
   EXPECT_EQ(start_of(begin("{run: demo, optimizer: true}")).optimizer, true) << "by its name";
@@ -203,6 +208,7 @@ TEST_F(StartTest, IsExtendedLikeAnother) {
   tests::JournalAuthor journal(directory(id), 1000);
   journal.start(0);
   journal.step(1, 10);
+  save_in(directory(id).checkpoints_path(), 10);
   journal.checkpoint(2, 10);
   journal.end(3, 0);
   scheduler_.end("h2", 0);
