@@ -114,7 +114,7 @@ TEST(RunChanges, AForkChangesAllButModelAndData) {
   EXPECT_THAT(error_of(fork, R"({"model": {"layers": 7}})"), HasSubstr("model.layers cannot"));
   EXPECT_THAT(error_of(fork, R"({"data": {"path": "/other"}})"), HasSubstr("data.path cannot"));
   EXPECT_THAT(error_of(fork, R"({"task": "regression", "target": null})"),
-               HasSubstr("task cannot"));
+              HasSubstr("task cannot"));
   EXPECT_THAT(error_of(fork, R"({"from": {"path": "/m"}})"), HasSubstr("from cannot"));
 }
 
