@@ -1,5 +1,6 @@
 #include "orchestrator/api/checkpoint_api.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/download.h"
+#include "orchestrator/checkpoints/checkpoint_exports.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/files/shared_files.h"
 #include "orchestrator/runs/run_presence.h"
@@ -58,8 +60,8 @@ checkpoints::ExportRequest read_export(const std::string& body) {
   std::string wrong;  // the first key that is
   for (const auto& [key, value] : json.items()) {
     const std::string model = value.is_string() ? value.get<std::string>() : "";
-    if (key == "for" &&
-        (model == "pretraining" || model == "encoder" || model == "question-answering")) {
+    const auto& known = checkpoints::kExportModels;
+    if (key == "for" && std::find(known.begin(), known.end(), model) != known.end()) {
       request.model = model;
     } else if (key == "with_optimizer" && value.is_boolean()) {
       request.with_optimizer = value.get<bool>();
@@ -70,8 +72,9 @@ checkpoints::ExportRequest read_export(const std::string& body) {
   }
   if (!good) {
     throw Error(Code::User,
-                R"(the body is not {"for": "pretraining", "encoder" or "question-answering", )"
-                R"("with_optimizer": true or false}; send that, a part of it, or nothing)",
+                R"(the body is not {"for": "pretraining", "encoder", "question-answering" or )"
+                R"("sequence-classification", "with_optimizer": true or false}; send that, a )"
+                "part of it, or nothing",
                 wrong);
   }
   return request;

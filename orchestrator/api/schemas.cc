@@ -12,6 +12,7 @@
 #include "orchestrator/api/machine_schemas.h"
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/api/schema_forms.h"
+#include "orchestrator/checkpoints/checkpoint_exports.h"
 #include "orchestrator/control/run_logs.h"
 #include "orchestrator/runs/metrics.h"
 #include "orchestrator/runs/record_fields.h"
@@ -376,9 +377,10 @@ void add_checkpoints(Json* all) {
 
 void add_exports(Json* all) {
   Json& json = *all;
-  json["ExportRequest"] =
-      optionally(object({}), {{"for", one_of({"pretraining", "encoder", "question-answering"})},
-                              {"with_optimizer", flag()}});
+  json["ExportRequest"] = optionally(
+      object({}),
+      {{"for", one_of({checkpoints::kExportModels.begin(), checkpoints::kExportModels.end()})},
+       {"with_optimizer", flag()}});
   json["Export"] = object(
       {{"name", text()},
        {"state", one_of({"running", "done", "failed"})},

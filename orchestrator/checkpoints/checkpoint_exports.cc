@@ -153,8 +153,8 @@ Json CheckpointExports::start(const base::Path& run_directory, const std::string
       "export",
       "--checkpoint=" + (run_directory / "checkpoints" / name).string(),
       "--output=" + output.string(),
-      "--for=" + request.model,
   };
+  if (!request.model.empty()) arguments.push_back("--for=" + request.model);
   if (request.with_optimizer) arguments.emplace_back("--with-optimizer");
   state_ = State::Running;
   output_ = output;

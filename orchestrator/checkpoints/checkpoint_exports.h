@@ -2,6 +2,7 @@
 // RUN/exports/<checkpoint>, one at a time.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -22,8 +23,12 @@ struct ExportSettings {
   std::map<std::string, std::string> environment{};  // all that it gets
 };
 
+// What `regatta-train export --for` knows.
+inline constexpr std::array kExportModels{"pretraining", "encoder", "question-answering",
+                                          "sequence-classification"};
+
 struct ExportRequest {
-  std::string model = "pretraining";  // as of `regatta-train export --for`
+  std::string model;  // of kExportModels; empty: by the run's task
   bool with_optimizer = false;
 };
 

@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "base/shell_words.h"
 #include "base/text.h"
+#include "orchestrator/checkpoints/checkpoint_exports.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
 #include "orchestrator/cli/ckpt_download.h"
 #include "orchestrator/cli/ckpt_text.h"
@@ -364,8 +365,12 @@ class CkptExport : public CkptCommand {
         "RUN/exports/CHECKPOINT, which `regatta ckpt download --export` fetches");
     options.add("--trainer", ValueKind::File, &trainer_,
                 "with -o: regatta-train (default: beside this program, or in PATH)");
-    options.add("--for", &model_, "pretraining (both heads), encoder, or question-answering")
-        .offered = {"pretraining", "encoder", "question-answering"};
+    const auto& models = checkpoints::kExportModels;
+    options
+        .add("--for", &model_,
+             "pretraining (both heads), encoder, question-answering, or "
+             "sequence-classification (default: the one of the run's task)")
+        .offered = {models.begin(), models.end()};
     pass_on(options, "--vocab", "with -o: the model's vocab.txt, if the dataset is gone");
     pass_on(options, "--qa-head",
             "with -o, for question-answering: a .safetensors file with qa_outputs.{weight,bias}");

@@ -55,9 +55,21 @@ TEST_F(CkptTest, ExportsBesideTheRequests) {
   EXPECT_EQ(got("/" + name + "/export")["state"], "done") << "it outlives its checkpoint";
   EXPECT_EQ(post(address() + "/8/export", R"({"with_optimizer": true})").status, 202);
   EXPECT_EQ(exported("latest")["state"], "done");
-  EXPECT_THAT(base::posix_file_system().read(
-                  run_ / "exports" / CheckpointName{8, "aaaa"}.text() / "arguments", 9999),
-              HasSubstr("--for=pretraining\n--with-optimizer\n"));
+  const base::Path second = run_ / "exports" / CheckpointName{8, "aaaa"}.text();
+  EXPECT_EQ(base::posix_file_system().read(second / "arguments", 9999),
+            "export\n--checkpoint=" + (checkpoints() / CheckpointName{8, "aaaa"}.text()).string() +
+                "\n--output=" + second.string() + "\n--with-optimizer\n")
+      << "for what the run's task is";
+}
+
+TEST_F(CkptTest, IsForEachModelThatTheTrainerKnows) {
+  write_trainer("exit 9\n");
+  write(7);
+  for (const char* const model : checkpoints::kExportModels) {
+    const std::string body = R"({"for": ")" + std::string(model) + R"("})";
+    EXPECT_EQ(post(address() + "/7/export", body).status, 202) << model;
+    EXPECT_EQ(exported("7")["state"], "failed");
+  }
 }
 
 TEST_F(CkptTest, AnExportGetsNoSecretsOfTheController) {
