@@ -14,6 +14,7 @@
 
 #include "base/ascii.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/wording.h"
 #include "trainer/data/delimited_text.h"
@@ -460,7 +461,7 @@ class JsonLinesReading {
 
   [[nodiscard]] std::string label_of(const ExampleJson& object) const {
     const ExampleJson& value = field(object, label_);
-    if (value.is_number() || value.is_boolean()) return value.dump();
+    if (value.is_number() || value.is_boolean()) return base::json_text(value);
     if (value.is_string()) return text_of(object, label_);
     fail(named(label_) + " is neither text nor a number but " + std::string(value.type_name()));
   }

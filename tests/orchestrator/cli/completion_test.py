@@ -40,7 +40,7 @@ def compare(offers, missing_is_fine=()):
                 lines.append([*path, name, ""])
                 wanted.append(set(choices))
     lines += [["completion", ""], ["ckpt", "export", "--for", ""], ["ls", "--state", "s"]]
-    wanted += [{"bash", "zsh", "fish"}, {"pretraining", "encoder", "question-answering"},
+    wanted += [{"bash", "zsh", "fish"}, {"pretraining", "encoder", "question-answering", "sequence-classification"},
                {"starting", "stopping", "succeeded", "stopped"}]
     for line, want, offered in zip(lines, wanted, offers(lines), strict=True):
         found = {word.rstrip("=") for word in offered}
