@@ -263,11 +263,20 @@ def moments_of_another_task_are_refused(world):
     assert len(lines) == 1 and "from.optimizer" in lines[0], lines
 
 
+def moments_behind_the_last_step_are_refused(world):
+    """There is nothing to train, so no checkpoint would come of it."""
+    for name, start in (("export", world.exports["pretraining"]), ("run", world.whole["pretraining"])):
+        done = STEPS if name == "run" else HALF
+        run = world.folder / f"over-{name}"
+        lines = call("run", "--directory", run, world.file(f"over-{name}", "pretraining", start, steps=done), code=20)
+        assert len(lines) == 1 and f"has done {done} steps, the run file asks for {done}; raise steps" in lines[0], lines
+
+
 CASES = [exports_and_checkpoints_go_on_as_if_unbroken, what_import_made_goes_on_as_if_unbroken,
          another_way_of_computing_is_close, where_the_first_run_is_gone_an_export_is_enough,
          moments_and_step_are_what_keeps_the_losses, weights_alone_begin_at_nothing,
          the_first_loss_is_that_of_the_predicted_probabilities, what_does_not_fit_is_told_in_one_line,
-         moments_of_another_task_are_refused]
+         moments_of_another_task_are_refused, moments_behind_the_last_step_are_refused]
 
 
 def main():
