@@ -69,15 +69,11 @@ void Controller::look_at_datasets(const trainer::contract::RunConfig& config, In
       inputs->no_dataset = path;
       return;
     }
-    if (first && first->vocabulary != (*found)->vocabulary) {
+    const auto difference =
+        first ? plan::text_difference({paths.front(), *first}, {path, **found}) : std::nullopt;
+    if (difference) {
       const std::string key = trainer::contract::data_path_key(config.data, i);
-      throw base::Error(base::Code::User,
-                        "run file: " + key + ": " + base::printable(path) +
-                            " has a vocabulary of " + std::to_string((*found)->vocabulary) +
-                            " pieces, " + base::printable(paths.front()) + " one of " +
-                            std::to_string(first->vocabulary) +
-                            "; prepare both with the same --vocab",
-                        key);
+      throw base::Error(base::Code::User, "run file: " + key + ": " + *difference, key);
     }
     if (!first) first = **found;
   }

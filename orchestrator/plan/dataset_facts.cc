@@ -69,8 +69,16 @@ std::optional<DatasetFacts> dataset_facts(base::FileSystem& files, const base::P
   if (const Json task = manifest_at(files, dataset / "task.json"); task.is_object()) {
     return task_facts(task);
   }
+  const Json text = manifest_at(files, dataset / "dataset.json");
   DatasetFacts facts;
-  facts.vocabulary = pieces_of(manifest_at(files, dataset / "dataset.json"));
+  facts.vocabulary = pieces_of(text);
+  const Json::json_pointer digest("/vocabulary/digest"), lower_case("/tokenizer/lower_case");
+  if (text.contains(digest) && text.at(digest).is_string()) {
+    facts.vocabulary_digest = text.at(digest).get<std::string>();
+  }
+  if (text.contains(lower_case) && text.at(lower_case).is_boolean()) {
+    facts.lower_case = text.at(lower_case).get<bool>();
+  }
   return facts.vocabulary > 0 ? std::optional(facts) : std::nullopt;
 }
 
@@ -96,10 +104,11 @@ void check_dataset(const RunConfig& config, const base::Path& dataset, const Dat
   const std::string path = base::printable(dataset.string());
   const std::string& task = trainer::contract::name_of(config.model.task);
   if (facts.task != config.model.task) {
-    refuse_dataset("task", "is " + task + ", and " + path + " is a dataset for " +
-                               trainer::contract::name_of(facts.task) +
-                               "; set task: " + trainer::contract::name_of(facts.task) +
-                               ", or name another dataset");
+    const std::string& theirs = trainer::contract::name_of(facts.task);
+    // Several datasets are only for pre-training, so that another task would not help.
+    const std::string advice = config.data.mixture.empty() ? "set task: " + theirs + ", or " : "";
+    refuse_dataset("task", "is " + task + ", and " + path + " is a dataset for " + theirs + "; " +
+                               advice + "name another dataset");
   }
   const int said = config.model.vocabulary;
   if (said > 0 && facts.vocabulary > 0 && said != facts.vocabulary) {
@@ -112,6 +121,26 @@ void check_dataset(const RunConfig& config, const base::Path& dataset, const Dat
                                 std::to_string(facts.training_samples) +
                                 " to train on; use at most as many ranks");
   }
+}
+
+std::optional<std::string> text_difference(NamedDataset first, NamedDataset other) {
+  const std::string a = base::printable(first.directory.string());
+  const std::string b = base::printable(other.directory.string());
+  const DatasetFacts &ours = first.facts, &theirs = other.facts;
+  if (ours.vocabulary != theirs.vocabulary) {
+    return b + " has a vocabulary of " + std::to_string(theirs.vocabulary) + " pieces, " + a +
+           " one of " + std::to_string(ours.vocabulary) + "; prepare both with the same --vocab";
+  }
+  const bool told = !ours.vocabulary_digest.empty() && !theirs.vocabulary_digest.empty();
+  if (told && ours.vocabulary_digest != theirs.vocabulary_digest) {
+    return b + " has another vocabulary than " + a + "; prepare both with the same --vocab";
+  }
+  if (!ours.lower_case || !theirs.lower_case || *ours.lower_case == *theirs.lower_case) {
+    return std::nullopt;
+  }
+  return b + " is " + (*theirs.lower_case ? "in lower case" : "cased") + ", " + a + " is " +
+         (*ours.lower_case ? "in lower case" : "cased") + "; prepare both " +
+         (*ours.lower_case ? "without" : "with") + " --cased";
 }
 
 }  // namespace regatta::orchestrator::plan

@@ -18,6 +18,8 @@ struct DatasetFacts {
   int labels = 0;                       // of Classification
   std::int64_t training_samples = 0;    // questions or examples of a task; 0: not told
   std::int64_t evaluation_samples = 0;  // as well
+  std::string vocabulary_digest{};      // of Pretraining; empty: not told
+  std::optional<bool> lower_case{};     // of Pretraining; nothing: not told
 };
 
 // Nothing: no dataset there, or none whose manifest says this. What the file system throws passes
@@ -36,5 +38,12 @@ void complete_shape(const std::optional<DatasetFacts>& facts, trainer::contract:
 // ranks.
 void check_dataset(const trainer::contract::RunConfig& config, const base::Path& dataset,
                    const DatasetFacts& facts);
+
+struct NamedDataset {
+  const base::Path& directory;
+  const DatasetFacts& facts;
+};
+// Why a run cannot train on both, with what to do; nothing where no more is told.
+[[nodiscard]] std::optional<std::string> text_difference(NamedDataset first, NamedDataset other);
 
 }  // namespace regatta::orchestrator::plan

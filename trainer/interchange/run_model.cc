@@ -53,7 +53,7 @@ DatasetFacts pretraining_facts(base::FileSystem& files, const contract::DataConf
     const auto differences = samples::text_differences({dataset, manifest}, {path, other});
     lines.insert(lines.end(), differences.begin(), differences.end());
   }
-  if (!lines.empty()) throw Error(Code::User, base::join(lines, "\n"));
+  if (!lines.empty()) throw Error(Code::User, base::join(lines, "; "));
   found.fingerprint = samples::mixture_fingerprint(fingerprints, contract::data_weights(data));
   return found;
 }

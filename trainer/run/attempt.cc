@@ -397,6 +397,13 @@ std::int64_t AttemptRunner::begin(step::TrainingState* state) {
   }
   base::check(context_.options.first_state != nullptr, "who starts a run knows how it begins");
   FirstState first = context_.options.first_state(config_, *inputs_->data);
+  if (first.step >= config_.steps) {
+    throw base::Error(base::Code::User, base::printable(config_.from->path) + " has done " +
+                                            std::to_string(first.step) +
+                                            " steps, the run file asks for " +
+                                            std::to_string(config_.steps) +
+                                            "; raise steps, or leave from.optimizer out");
+  }
   for (const std::string& note : first.notes) {
     context_.journal.write(contract::WarningRecord{note});
   }

@@ -79,7 +79,6 @@ tasks::TaskDataset open_task(base::FileSystem& files, const contract::RunConfig&
                         "; set task to it, or name another dataset");
 }
 
-// Of a run for pre-training.
 void refuse_task(base::FileSystem& files, const std::string& path,
                  const contract::RunConfig& config) {
   if (!tasks::TaskDataset::is_there(path, files)) return;
@@ -91,6 +90,13 @@ void refuse_task(base::FileSystem& files, const std::string& path,
   throw base::Error(base::Code::User,
                     what + "the run file names none; set task to " +
                         contract::name_of(tasks::TaskDataset::open(path, files).task()));
+}
+
+// Of a run for pre-training.
+void refuse_tasks(base::FileSystem& files, const contract::RunConfig& config) {
+  for (const std::string& path : contract::data_paths(config.data)) {
+    refuse_task(files, path, config);
+  }
 }
 
 class TaskData final : public RunData {
@@ -157,9 +163,7 @@ std::unique_ptr<RunData> open_run_data(base::FileSystem& files, const contract::
   if (config.model.task != Task::Pretraining) {
     return std::make_unique<TaskData>(files, config, threads);
   }
-  for (const std::string& path : contract::data_paths(config.data)) {
-    refuse_task(files, path, config);
-  }
+  refuse_tasks(files, config);
   return std::make_unique<PretrainingData>(config);
 }
 
@@ -182,6 +186,7 @@ void complete_model(const std::string& source, const data::Vocabulary& vocabular
 void complete_model(base::FileSystem& files, const std::string& source,
                     contract::RunConfig* config) {
   if (config->model.task == Task::Pretraining) {
+    refuse_tasks(files, *config);
     const samples::Datasets datasets = samples::Datasets::open(config->data);
     return complete_model(source, datasets.vocabulary(), {}, config);
   }

@@ -155,7 +155,7 @@ Datasets::Datasets(std::vector<data::Dataset> datasets, std::vector<double> weig
         {first().directory(), first().manifest()}, {dataset.directory(), dataset.manifest()});
     lines.insert(lines.end(), found.begin(), found.end());
   }
-  if (!lines.empty()) throw base::Error(base::Code::User, base::join(lines, "\n"));
+  if (!lines.empty()) throw base::Error(base::Code::User, base::join(lines, "; "));
   fingerprint_ = mixture_fingerprint(fingerprints, weights_);
 }
 

@@ -66,8 +66,8 @@ class MixtureOrder {
 // The datasets of a run in the order of its run file, opened. Immutable: any thread may read.
 class Datasets {
  public:
-  // Throws as Dataset::open(); Code::User where vocabularies or case of the text differ, with a
-  // line for each dataset and difference.
+  // Throws as Dataset::open(); Code::User where vocabularies or case of the text differ, in one
+  // line with each dataset and difference.
   [[nodiscard]] static Datasets open(const contract::DataConfig& config);
   [[nodiscard]] static Datasets open(const base::Path& directory);  // one
 
@@ -93,7 +93,7 @@ struct NamedManifest {
   const base::Path& directory;
   const data::Manifest& manifest;
 };
-// What keeps one model from reading both: vocabularies or case of the text that differ; a line for
+// What keeps one model from reading both: vocabularies or case of the text that differ; a text for
 // each, with what to do about `other`.
 [[nodiscard]] std::vector<std::string> text_differences(NamedManifest first, NamedManifest other);
 

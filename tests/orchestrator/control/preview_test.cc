@@ -88,6 +88,29 @@ TEST_F(PreviewTest, LooksAtEveryDatasetOfAMixture) {
                     R"({"vocabulary": {"pieces": 1000}})");
   EXPECT_EQ(check().good, true);
   EXPECT_EQ(check().detail, "1000 pieces of vocabulary");
+
+  // As many pieces do not make one vocabulary.
+  const auto with = [&](const std::string& name, const std::string& digest,
+                        const std::string& lower_case) {
+    tests::write_file(folder_.path() / name / "dataset.json",
+                      R"({"tokenizer": {"lower_case": )" + lower_case +
+                          R"(}, "vocabulary": {"pieces": 1000, "digest": ")" + digest + R"("}})");
+  };
+  with("books", "ab", "true");
+  EXPECT_EQ(check().good, true) << "what one of them does not tell is not held against it";
+  with("wiki", "cd", "true");
+  EXPECT_EQ(check().good, false);
+  EXPECT_THAT(check().detail, HasSubstr("data.mixture[1].path: "));
+  EXPECT_THAT(check().detail, HasSubstr("/wiki has another vocabulary than "));
+  with("wiki", "ab", "false");
+  EXPECT_EQ(check().good, false);
+  EXPECT_THAT(check().detail, HasSubstr("/wiki is cased, "));
+  EXPECT_THAT(check().detail, HasSubstr("; prepare both without --cased"));
+  with("wiki", "ab", "true");
+  EXPECT_EQ(check().good, true);
+  tests::write_file(folder_.path() / "wiki" / "task.json", R"({"task": "classification"})");
+  EXPECT_EQ(check().good, false);
+  EXPECT_THAT(check().detail, HasSubstr("is a dataset for classification; name another dataset"));
 }
 
 TEST_F(PreviewTest, RefusesWhatASubmissionRefuses) {
