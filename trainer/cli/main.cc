@@ -176,7 +176,10 @@ class Run {
     const std::vector<contract::KeyDifference> found = contract::differences(there, config);
     if (found.empty()) return;
     const std::vector<contract::KeyDifference> fixed = contract::fixed_differences(there, config);
-    if (!fixed.empty()) {
+    const bool untrained =
+        !fixed.empty() &&
+        contract::is_untrained(files, contract::RunDirectory::open(files, directory_));
+    if (!fixed.empty() && !untrained) {
       throw base::Error(base::Code::User,
                         file_ + " is not the run file of " + directory_ + ": " +
                             contract::to_text(fixed, kShownDifferences) +
@@ -190,7 +193,9 @@ class Run {
                                               "; use `regatta extend` or `regatta change`");
     }
     base::replace_file(files, run_json, contract::to_json(config));
-    base::log(base::LogLevel::Info, "the run goes on as " + file_ + " says: " + what);
+    base::log(base::LogLevel::Info, std::string("the run ") +
+                                        (untrained ? "begins anew" : "goes on") + " as " + file_ +
+                                        " says: " + what);
   }
   // 1 where run.json cannot be read: then the one rank finds out, and says so.
   [[nodiscard]] int ranks_of(const contract::RunDirectory& directory) const {

@@ -3,8 +3,10 @@
 
 #include <vector>
 
+#include "base/file_system.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_difference.h"
+#include "trainer/contract/run_directory.h"
 
 namespace regatta::trainer::contract {
 
@@ -13,5 +15,9 @@ namespace regatta::trainer::contract {
 // which checkpoints it keeps.
 [[nodiscard]] std::vector<KeyDifference> fixed_differences(const RunConfig& before,
                                                            const RunConfig& after);
+
+// Whether nothing depends on the run's file so far, so that it may become another: there is no
+// checkpoint, and each attempt, if there was any, wrote down its end and not one step or figure.
+[[nodiscard]] bool is_untrained(base::FileSystem& files, const RunDirectory& directory);
 
 }  // namespace regatta::trainer::contract
