@@ -8,8 +8,10 @@ are those from its record in the journal to the next. The peer (fine_tuning_peer
 that the run has, in float32 as the run does. Its configurations are tried in the first round, and the fastest goes on;
 bfloat16 is told and does not count. Only tokens of samples count, no padding.
 
-PyTorch is that of --python (Debian: python3-torch). Debian's falls back on a BLAS that is some twenty times slower,
-so OpenBLAS is looked for, and if it is not installed, fetched once with apt-get into build/peer.
+PyTorch is that of --python (Debian: python3-torch). Debian's falls back on a BLAS that is some twenty to thirty times slower,
+so OpenBLAS is looked for, and if it is not installed, fetched once with apt-get into build/peer. Its threads wait
+actively: beside other work PyTorch is many times slower unless PEER_ENVIRONMENT is {"OMP_WAIT_POLICY": "passive"}
+(a JSON object of further variables for PyTorch).
 """
 import argparse
 import json
@@ -50,7 +52,9 @@ def openblas():
         if (place / "libblas.so.3").exists():
             return place
     fetched.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["apt-get", "download", "libopenblas0-openmp"], cwd=fetched, stdout=sys.stderr, check=True)
+    download = ["apt-get", "download", "libopenblas0-openmp"]
+    if subprocess.run(download, cwd=fetched, stdout=sys.stderr).returncode != 0:
+        sys.exit("OpenBLAS is neither there nor to be had; install libopenblas0-openmp")
     (package,) = fetched.glob("libopenblas0-openmp_*.deb")
     subprocess.run(["dpkg-deb", "-x", package, fetched], check=True)
     return fetched / "usr" / tail
@@ -150,7 +154,7 @@ def parsed_options():
     parser.add_argument("--models", default="mini,small", help=", ".join(PRESETS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20, help="that count")
-    parser.add_argument("--warmup", type=int, default=2, help="that do not")
+    parser.add_argument("--warmup", type=int, default=4, help="that do not")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--dropout", type=float, default=0.1)

@@ -53,7 +53,8 @@ def prepare(options, work, name):
     subprocess.run([TRAINER, "prepare", work / FORMATS[name], "--vocab", options.vocab, "--output", output, "--threads",
                     str(options.threads), "--force"], stdout=subprocess.DEVNULL, check=True)
     taken, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return taken, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, json.loads((output / "dataset.json").read_text())
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return taken, cpu, json.loads((output / "dataset.json").read_text())
 
 
 def main():
