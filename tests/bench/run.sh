@@ -76,6 +76,28 @@ if [ -f "$shared/corpus/wiki_en_docs.txt" ]; then
 else
   echo "skipped: the tokenizer benchmark needs the public data in ../shared"
 fi
+if [ -f "$shared/squad/dev-v1.1.reconstructed.json" ]; then
+  questions=$shared/squad/dev-v1.1.reconstructed.json
+  if command -v npm >/dev/null; then
+    echo "features of SQuAD beside npm's tokenizers"
+    tests/bench/features.sh "$shared/vocab/bert-base-uncased" "$questions" \
+      "$shared/squad/dev-v2.0.reconstructed.json" >"$out/features.json"
+  else
+    echo "skipped: features of SQuAD are measured beside npm's tokenizers, and there is no npm"
+  fi
+  if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+    echo "fine-tuning step beside PyTorch"
+    tests/bench/fine_tuning_step.py "$questions" "$shared/vocab/bert-base-uncased/vocab.txt" \
+      >"$out/fine-tuning-step.json"
+  else
+    echo "skipped: fine-tuning steps are measured beside PyTorch; install python3-torch"
+  fi
+  echo "prepare: JSON Lines beside text"
+  tests/bench/prepare_formats.py "$shared/corpus/wiki_en_docs.txt" \
+    "$shared/vocab/bert-base-uncased/vocab.txt" >"$out/prepare-formats.json"
+else
+  echo "skipped: benchmarks of fine-tuning and formats need the public data in ../shared"
+fi
 echo "demo: time to accuracy"
 rm -rf build/bench-demo
 REGATTA_SKIP_BUILD=1 deploy/demo.sh --no-wait --directory build/bench-demo --port "${PORT:-7899}" >/dev/null
