@@ -18,7 +18,6 @@
 namespace regatta::orchestrator::simulate {
 namespace {
 
-using topology::nccl::CommunicationCurve;
 using topology::plan::StepInputs;
 using trainer::contract::BatchSizes;
 using trainer::contract::RunConfig;
