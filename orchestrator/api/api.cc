@@ -353,8 +353,11 @@ Response Api::answer_accepted(const control::Controller::Accepted& accepted) {
   controller_.somebody_looks();
   store::Snapshot store = controller_.store().snapshot();
   const RunParts parts = read_parts(store, accepted.run.number);
-  Response response = json_response(accepted.created ? 201 : 200,
-                                    run_json(accepted.run, parts, clock_.utc_seconds()));
+  Json json = run_json(accepted.run, parts, clock_.utc_seconds());
+  Json warnings = accepted.doubts;
+  for (const Json& warning : json["warnings"]) warnings.push_back(warning);
+  json["warnings"] = std::move(warnings);
+  Response response = json_response(accepted.created ? 201 : 200, json);
   response.headers["Location"] = std::string(kBase) + "runs/" + accepted.run.id;
   return response;
 }

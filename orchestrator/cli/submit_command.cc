@@ -105,6 +105,9 @@ class Submit : public Command {
     const Json run = post();
     if (dry_run_) return show_preview(run);
     const std::string id = run.value("id", "");
+    for (const Json& warning : run.value("warnings", Json::array())) {
+      std::cerr << "regatta: warning: " << base::printable(warning.get<std::string>()) << "\n";
+    }
     if (client_.output.is_text()) {
       std::cout << base::printable(id) << "\n" << std::flush;
     } else if (!wait_) {

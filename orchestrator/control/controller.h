@@ -123,6 +123,8 @@ class Controller {
   struct Accepted {
     runs::Run run;
     bool created = false;  // false: the same request had been made before
+    // What it needs and the controller cannot see, though its nodes may, each with what to do.
+    std::vector<std::string> doubts{};
   };
   // body: as parse_submitted() takes it. Code::User for a bad one, Code::Conflict when the key was
   // used with another body, Code::Retry for a key while runs are still being adopted.
@@ -255,7 +257,8 @@ class Controller {
   };
   void look_at_datasets(const trainer::contract::RunConfig& config, Inputs* inputs);
   [[nodiscard]] Inputs look_at_inputs(const trainer::contract::RunConfig& config);
-  void refuse_inputs(const trainer::contract::RunConfig& config);
+  // The doubts that Accepted tells.
+  [[nodiscard]] std::vector<std::string> refuse_inputs(const trainer::contract::RunConfig& config);
   void pin_origin(const std::string& id, const trainer::contract::RunConfig& config);
   void unpin_origin(const runs::Run& run);
   bool keep_start(OpenRun* open);

@@ -105,10 +105,16 @@ Controller::Inputs Controller::look_at_inputs(const trainer::contract::RunConfig
   return inputs;
 }
 
-void Controller::refuse_inputs(const trainer::contract::RunConfig& config) {
+std::vector<std::string> Controller::refuse_inputs(const trainer::contract::RunConfig& config) {
   const Inputs inputs = look_at_inputs(config);
   if (inputs.dataset_fault) throw base::Error(*inputs.dataset_fault);
   if (inputs.start_fault) throw base::Error(*inputs.start_fault);
+  std::vector<std::string> doubts;
+  if (!inputs.no_dataset.empty()) doubts.push_back(text_of_no_dataset(inputs.no_dataset));
+  for (const std::string& unknown : {inputs.dataset_unknown, inputs.start_unknown}) {
+    if (!unknown.empty()) doubts.push_back(unknown);
+  }
+  return doubts;
 }
 
 // Before there is a directory of the run: from here on its checkpoint is not removed. Where its

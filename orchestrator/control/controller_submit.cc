@@ -63,7 +63,7 @@ Controller::Accepted Controller::submit(const std::string& body,
   for (const std::string& id : run.after) (void)find(id);  // somebody may have removed it
   const Origin origin = resolve_start(&asked.config);
   const std::string taken = take_defaults(&asked.config);
-  refuse_inputs(asked.config);
+  const std::vector<std::string> doubts = refuse_inputs(asked.config);
   if (!asked.plan && options_.plan) asked.plan = options_.plan(asked.config);
   store::take_config(asked.config, &run);
   run.created_utc = clock_.utc_seconds();
@@ -83,8 +83,11 @@ Controller::Accepted Controller::submit(const std::string& body,
   if (asked.plan) contents.beside = plan::plan_files(*asked.plan);
   const runs::RunNumber number = add_submitted(&run, std::move(contents));
   base::log(base::LogLevel::Info, "run " + run.id + " was submitted" + taken);
+  for (const std::string& doubt : doubts) {
+    base::log(base::LogLevel::Warning, "run " + run.id + ": " + doubt);
+  }
   wake(number);
-  return {find(run.id), true};
+  return {find(run.id), true, doubts};
 }
 
 std::optional<runs::Run> Controller::submitted_before(const std::string& key,

@@ -33,9 +33,7 @@ PreviewCheck check_data(const std::optional<plan::DatasetFacts>& dataset,
   if (fault) return {"dataset", false, fault->what()};
   if (!unknown.empty()) return {"dataset", std::nullopt, unknown};
   if (dataset) return {"dataset", true, plan::to_text(*dataset)};
-  return {"dataset", false,
-          "no dataset in " + base::printable(missing) +
-              " that this machine can see; `regatta-train prepare` makes one"};
+  return {"dataset", false, text_of_no_dataset(missing)};
 }
 
 PreviewCheck check_model(const trainer::contract::StartConfig& from,
@@ -52,6 +50,11 @@ trainer::contract::RunConfig without_secrets(trainer::contract::RunConfig config
   if (!config.slurm) return config;
   for (auto& [name, value] : config.slurm->environment) value = kHidden;
   return config;
+}
+
+std::string text_of_no_dataset(const std::string& directory) {
+  return "no dataset in " + base::printable(directory) +
+         " that this machine can see; `regatta-train prepare` makes one";
 }
 
 PreviewCheck check_memory(const trainer::contract::RunConfig& config,

@@ -31,6 +31,9 @@ struct Preview {
 // The same configuration with "(hidden)" for each value of slurm.environment.
 [[nodiscard]] trainer::contract::RunConfig without_secrets(trainer::contract::RunConfig config);
 
+// directory: the first of the run's data without a dataset.
+[[nodiscard]] std::string text_of_no_dataset(const std::string& directory);
+
 // Weights and optimizer: what a rank holds at least. dataset: what the run file leaves to it;
 // nothing: not known.
 [[nodiscard]] PreviewCheck check_memory(const trainer::contract::RunConfig& config,

@@ -329,6 +329,9 @@ TEST_F(ProcessTest, OutputIsJsonWhenAsked) {
   serve();
   const base::Output made = regatta({"submit", run_yaml().string(), "-o", "json"});
   const std::string id = Json::parse(made.text).at("id");
+  const std::string doubt = "no dataset in " + (folder_.path() / "data").string();
+  EXPECT_THAT(Json::parse(made.text)["warnings"].dump(), HasSubstr(doubt));
+  EXPECT_THAT(made.errors, HasSubstr("regatta: warning: " + doubt));
   ASSERT_TRUE(reaches(id, "succeeded"));
   EXPECT_EQ(Json::parse(regatta({"ls", "-o", "json"}).text)["runs"][0]["id"], id);
   EXPECT_EQ(Json::parse(regatta({"show", id, "-o", "json"}).text)["state"], "succeeded");

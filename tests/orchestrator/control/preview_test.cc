@@ -113,6 +113,19 @@ TEST_F(PreviewTest, LooksAtEveryDatasetOfAMixture) {
   EXPECT_THAT(check().detail, HasSubstr("is a dataset for classification; name another dataset"));
 }
 
+// Nodes may see what this machine does not: the run is made, and its user is told.
+TEST_F(PreviewTest, ASubmissionTellsWhatCannotBeSeenFromHere) {
+  const std::string file = "name: demo\ndata: {path: " + (folder_.path() / "text").string() + "}\n";
+  const auto doubts = [&] { return controller_->submit(file, std::nullopt).doubts; };
+  EXPECT_EQ(doubts(), std::vector<std::string>{
+                          "no dataset in " + (folder_.path() / "text").string() +
+                          " that this machine can see; `regatta-train prepare` makes one"});
+  std::filesystem::create_directory(folder_.path() / "text");
+  tests::write_file(folder_.path() / "text" / "dataset.json",
+                    R"({"vocabulary": {"pieces": 1000}})");
+  EXPECT_EQ(doubts(), std::vector<std::string>());
+}
+
 TEST_F(PreviewTest, RefusesWhatASubmissionRefuses) {
   for (const std::string body : {"", "steps: x\n", "name: a\n"}) {
     const std::string refused = message_of([&] { (void)controller_->submit(body, std::nullopt); });
