@@ -319,7 +319,7 @@ STAGES = [
     ("shellcheck", 10, True, lambda t, limit, o: lint(t, "shellcheck", limit, o)),
     ("clang-tidy", 90, True, lambda t, limit, o: lint(t, "clang-tidy", limit, o)),
     ("unit", 900, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"], None, CORES + 1)),  # a quarter waits
-    ("slow", 520, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
+    ("slow", 600, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"})),
     ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 4)),  # they wait more than they work
@@ -335,7 +335,7 @@ STAGES = [
     ("tsan", 2400, False, lambda t, limit, o: variant(t, "tsan", limit, {
         "TSAN_OPTIONS": f"halt_on_error=1 second_deadlock_stack=1 suppressions={ROOT}/tests/tsan.supp", "REGATTA_SANITIZED": "1"})),
     ("fuzz", 900, False, lambda t, limit, o: fuzz(t, limit)),
-    ("bench", 1800, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"] + (["--all"] if o.all else []), limit)),
+    ("bench", 2700, False, lambda t, limit, o: single(t, "bench", ["tests/bench/run.sh"] + (["--all"] if o.all else []), limit)),
 ]
 FULL = {"clang-tidy": 10, "slow": 6, "slurm": 2, "chaos": 8, "demo": 3, "mutants": 8}  # times its budget that a stage has with --all
 
