@@ -87,8 +87,12 @@ class Submit : public Command {
              "begin only when this run has succeeded; repeatable")
         .type = "RUN";
     options.add("--tag", &tags_, "a tag that it is to have; repeatable").type = "TAG";
+    const auto set_from = [this](const std::string& model) {
+      if (model.empty()) throw UsageError("--from is empty; name a model, or leave it out");
+      from_ = model;
+    };
     options
-        .add("--from", &from_,
+        .add("--from", std::function<void(const std::string&)>(set_from),
              "the model to begin with, instead of the run file's: a path, or RUN, RUN@STEP, "
              "RUN@best or RUN@newest")
         .type = "MODEL";

@@ -42,6 +42,7 @@ struct StartFacts {
   bool is_run = false;       // its sizes are called as here
   ModelShape shape{};        // a size that is not told is 0
   base::Path vocabulary;     // vocab.txt
+  std::int64_t step = 0;     // of a run's checkpoint
 };
 
 std::string shown(const base::Path& path) { return base::printable(path.string()); }
@@ -81,12 +82,13 @@ base::Path first_dataset(const RunConfig& config) {
   return trainer::contract::data_paths(config.data).front();
 }
 
-StartFacts run_facts(base::FileSystem& files, const base::Path& directory) {
+// step: of the checkpoint that is meant.
+StartFacts run_facts(base::FileSystem& files, const base::Path& directory, std::int64_t step) {
   const base::Path run_json = directory / "run.json";
   try {
     const RunConfig config = trainer::contract::parse_run_config(
         files.read(run_json, kMostDescription), run_json.string());
-    return {run_json.string(), true, config.model, first_dataset(config) / "vocab.txt"};
+    return {run_json.string(), true, config.model, first_dataset(config) / "vocab.txt", step};
   } catch (const base::Error& error) {
     if (error.code() != base::Code::User) throw;
     refuse_start(kFrom, std::string("is a run whose file cannot be read: ") + error.what());
@@ -96,7 +98,7 @@ StartFacts run_facts(base::FileSystem& files, const base::Path& directory) {
 StartFacts run_with_checkpoint(base::FileSystem& files, const base::Path& directory) {
   for (const checkpoint::Entry& entry :
        checkpoint::list_with_found_damage(files, directory / "checkpoints")) {
-    if (entry.status == checkpoint::Status::Valid) return run_facts(files, directory);
+    if (entry.status == checkpoint::Status::Valid) return run_facts(files, directory, entry.step);
   }
   refuse_start(kFrom,
                shown(directory) +
@@ -105,11 +107,22 @@ StartFacts run_with_checkpoint(base::FileSystem& files, const base::Path& direct
                base::Code::NotFound);
 }
 
+// A pipe or a device in place of the weights.
+void refuse_odd_file(base::FileSystem& files, const base::Path& path) {
+  try {
+    (void)files.size(path);
+  } catch (const base::Error& error) {
+    if (error.code() == base::Code::NotFound) return;  // they may have other names
+    refuse_start(kFrom, error.what());
+  }
+}
+
 StartFacts model_at(base::FileSystem& files, base::Path path) {
   path = path.lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   if (files.exists(path / "config.json")) {
     const base::Path config = path / "config.json";
+    refuse_odd_file(files, path / "model.safetensors");
     return {config.string(), false, described(files, config), path / "vocab.txt"};
   }
   const bool is_index = path.extension() == ".index";
@@ -121,9 +134,9 @@ StartFacts model_at(base::FileSystem& files, base::Path path) {
   }
   if (files.exists(path / "run.json")) return run_with_checkpoint(files, path);
   const base::Path run = path.parent_path().parent_path();
-  if (checkpoint::parse_checkpoint_name(path.filename().string()) &&
-      files.exists(run / "run.json")) {
-    if (files.exists(path / checkpoint::kManifestFile)) return run_facts(files, run);
+  const auto name = checkpoint::parse_checkpoint_name(path.filename().string());
+  if (name && files.exists(run / "run.json")) {
+    if (files.exists(path / checkpoint::kManifestFile)) return run_facts(files, run, name->step);
     refuse_start(
         kFrom,
         files.exists(path)
@@ -224,6 +237,11 @@ void check_start(base::FileSystem& files, const RunConfig& config) {
   if (!config.from || config.from->path.empty()) return;
   const StartFacts facts = model_at(files, config.from->path);
   check_sizes(config, facts);
+  if (config.from->optimizer && facts.step >= config.steps) {
+    refuse_start("steps", "is " + std::to_string(config.steps) + ", and " +
+                              shown(config.from->path) + " has done " + std::to_string(facts.step) +
+                              "; raise steps, or leave from.optimizer out");
+  }
   check_vocabulary(files, config, facts);
 }
 

@@ -202,9 +202,13 @@ void read_target(Table& root, RunConfig* config) {
                              name_of(config->model.task) + " has not; use " + names_of(possible));
   }
   const bool share = !is_loss(target.metric);
-  if (target.times_baseline && !share) {
-    table.fail("times_baseline", "needs metric " + name_of(possible.front()) + "; use value with " +
-                                     name_of(target.metric));
+  // A constant guess has a correlation of 0, and no loss.
+  const bool correlates = target.metric == TargetMetric::Matthews ||
+                          target.metric == TargetMetric::Pearson ||
+                          target.metric == TargetMetric::Spearman;
+  if (target.times_baseline && (!share || correlates)) {
+    table.fail("times_baseline", "is of no " + name_of(target.metric) +
+                                     ", which a constant guess has none of; use value");
   }
   if (target.value) read_range(table, "value", &*target.value, 0, share ? 1 : 1000, Ends::OpenLow);
   if (target.times_baseline) {
@@ -236,6 +240,17 @@ void read_policies(Table& root, RunConfig* config) {
   checkpoint.finish();
   root.read_enum("on_divergence", kDivergences, &config->on_divergence);
   read_range(root, "max_rollbacks", &config->max_rollbacks, 1, kMaxRollbacks);
+}
+
+void check_question_length(Table& root, const RunConfig& config) {
+  constexpr int kSpecials = 3;
+  const int question = config.questions.max_question, window = config.data.max_length;
+  if (config.model.task != Task::QuestionAnswering || question < window - kSpecials) return;
+  root.table("questions")
+      .fail("max_question",
+            "is " + text_of(question) + ", and data.max_length " + text_of(window) +
+                " has no room for text beside it and 3 special tokens; lower it, or "
+                "raise data.max_length (384 is usual)");
 }
 
 void read_ranks(Table& root, RunConfig* config) {
@@ -380,6 +395,7 @@ RunConfig parse_run_config(std::string_view text, const std::string& source,
   read_model(root, &config);
   read_task(root, &config);
   read_data(root, config.model, &config.data);
+  check_question_length(root, config);
   read_from(root, &config);
   read_optimizer(root, &config);
   read_policies(root, &config);

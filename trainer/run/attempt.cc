@@ -20,6 +20,7 @@
 #include "trainer/ranks/rank_agreement.h"
 #include "trainer/run/launcher.h"
 #include "trainer/run/stop_signals.h"
+#include "trainer/run/target.h"
 #include "trainer/step/buckets.h"
 #include "trainer/watch/hang_report.h"
 
@@ -80,20 +81,6 @@ std::string node_name(const ranks::Variables& variables) {
 std::string slurm_job(const ranks::Variables& variables) {
   const char* job = variables ? variables("SLURM_JOB_ID") : nullptr;
   return job == nullptr ? "" : base::printable(job);
-}
-
-std::optional<double> target_value(const contract::RunConfig& config,
-                                   const std::optional<double>& baseline) {
-  if (!config.target) return std::nullopt;
-  if (config.target->value) return config.target->value;
-  return *config.target->times_baseline * baseline.value_or(0);
-}
-
-bool meets(const contract::RunConfig& config, const std::optional<double>& target,
-           const contract::EvalRecord& record) {
-  if (!target) return false;
-  const double value = contract::value_of(record, contract::metric_of(config));
-  return contract::is_loss(config.target->metric) ? value <= *target : value >= *target;
 }
 
 // The plan of the run directory, or what the run file says about buckets.

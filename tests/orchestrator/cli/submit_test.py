@@ -119,7 +119,7 @@ def a_run_begins_with_a_model_or_says_why_not(world):
     (model / "config.json").write_text('{"model_type": "bert", "num_hidden_layers": 3}')
     relative = os.path.relpath(model)
     for words, expected in ((("nobody@best",), "no run 'nobody'"), (("no/such",), "there is no model at"),
-                            ((relative,), "model.layers: is 2, and num_hidden_layers")):
+                            ((relative,), "model.layers: is 2, and num_hidden_layers"), (("",), "--from is empty")):
         for dry in ((), ("--dry-run",)):
             done = world.call("submit", world.run_file, *dry, "--from", *words)
             assert done.returncode and expected in done.stdout + done.stderr, (words, done.stdout, done.stderr)

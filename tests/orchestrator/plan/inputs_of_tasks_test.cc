@@ -1,5 +1,6 @@
 // What datasets and models say of themselves, and what a task's heads cost.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <functional>
@@ -191,6 +192,37 @@ TEST_F(TaskInputs, AModelFitsOrOneLineSaysWhyNot) {
     EXPECT_THAT(says, HasSubstr(row.says));
     EXPECT_EQ(says.find('\n'), std::string::npos);
   }
+}
+
+// What the trainer would find out when its turn comes.
+TEST_F(TaskInputs, WeightsAreAFileAndMomentsLeaveStepsToDo) {
+  const base::Path model = make("pipe", {{"config.json", kBertConfig}, {"vocab.txt", "a\n"}});
+  ASSERT_EQ(::mkfifo((model / "model.safetensors").c_str(), 0600), 0);
+  RunConfig config;
+  config.data.path = "/nowhere";
+  const auto refusal = [&](const base::Path& path, bool optimizer) {
+    config.from = trainer::contract::StartConfig{path.string(), optimizer};
+    try {
+      plan::check_start(base::posix_file_system(), config);
+    } catch (const base::Error& error) {
+      return error.key() + ": " + error.what();
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal(model, false), HasSubstr("from: run file: from: "));
+  const std::string run_json = "{\"data\": {\"path\": \"/nowhere\"}}";
+  const base::Path run = make("run", {{"run.json", run_json}});
+  const base::Path checkpoint = run / "checkpoints" / "step-0000000020-0123456789abcdef";
+  std::filesystem::create_directories(checkpoint);
+  tests::write_file(checkpoint / "manifest.json", "{}");
+  for (const int steps : {19, 20}) {
+    config.steps = steps;
+    EXPECT_THAT(refusal(checkpoint, true),
+                HasSubstr("steps: run file: steps: is " + std::to_string(steps) + ", and "));
+    EXPECT_EQ(refusal(checkpoint, false), "");
+  }
+  config.steps = 21;
+  EXPECT_EQ(refusal(checkpoint, true), "");
 }
 
 TEST_F(TaskInputs, AModelOfTensorFlowIsItsPrefix) {

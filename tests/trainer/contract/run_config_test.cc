@@ -475,7 +475,7 @@ TEST(RunConfig, NamesWhatIsWrongWhere) {
       {"target: {value: 0.5, times_baseline: 2}", "target.times_baseline: use exactly one of"},
       {"target: {value: 1.5}", "target.value: is 1.5; use more than 0 to 1"},
       {"target: {value: 0}", "target.value: is 0"},
-      {"target: {metric: mlm_loss, times_baseline: 2}", "needs metric mlm_accuracy"},
+      {"target: {metric: mlm_loss, times_baseline: 2}", "target.times_baseline: is of no mlm_loss"},
       {"target: {metric: bleu, value: 0.5}", "target.metric: expected one of"},
       {"target: {metric: f1, value: 0.5}", "target.metric: is f1, which task pretraining has not"},
       {"target: {times_baseline: -2}", "target.times_baseline: is -2"},

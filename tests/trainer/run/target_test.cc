@@ -1,5 +1,7 @@
 // Whole attempts at runs, in this process: their evaluations by the float64 reference, and at which
 // one a run has met its target.
+#include "trainer/run/target.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <span>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
@@ -266,6 +269,33 @@ TEST_F(Target, TimesTheBaseline) {
           .at(0);
   EXPECT_EQ(start.baseline, most / total);
   EXPECT_EQ(start.target, 0.75 * (most / total));
+}
+
+TEST(TargetValue, IsWhatARunMayReach) {
+  const auto config = [](const std::string& target) {
+    return contract::parse_run_config("data: {path: /d}\ntarget: " + target, "run");
+  };
+  EXPECT_EQ(run::target_value(contract::RunConfig{}, 0.25), std::nullopt);
+  EXPECT_EQ(run::target_value(config("{value: 0.3}"), std::nullopt), 0.3);
+  EXPECT_EQ(run::target_value(config("{times_baseline: 4}"), 0.25), 1.0);
+  const std::pair<std::optional<double>, const char*> refused[] = {
+      {0.3,
+       "target.times_baseline: 4 times the best constant guess, whose mlm_accuracy is 0.3, is "
+       "more than 1; use less than 3.333, or target.value"},
+      {0.0,
+       "target.times_baseline: the best constant guess has no mlm_accuracy on this data; say "
+       "with target.value what the run is to reach"},
+      {std::nullopt, "target.times_baseline: the best constant guess has no mlm_accuracy"},
+  };
+  for (const auto& [baseline, why] : refused) {
+    try {
+      (void)run::target_value(config("{times_baseline: 4}"), baseline);
+      ADD_FAILURE() << why;
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User);
+      EXPECT_EQ(std::string(error.what()).substr(0, std::string(why).size()), why);
+    }
+  }
 }
 
 // What a run keeps as its best checkpoints.

@@ -270,6 +270,7 @@ TEST_F(TaskRunTest, RefusesADatasetOfAnotherTask) {
   regression.model.task = Task::Regression;
   contract::RunConfig answers = config_for(Task::Classification);
   answers.model.task = Task::QuestionAnswering;
+  answers.questions.max_question = 8;
   contract::RunConfig classes = config_for(Task::QuestionAnswering);
   classes.model.task = Task::Classification;
   classes.questions = {};
