@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -171,11 +172,16 @@ std::string last_log_line(base::FileSystem& files, const base::Path& log) {
   } catch (const base::Error&) {
     return {};
   }
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) {
-    text.pop_back();
-  }
-  const std::size_t start = text.find_last_of("\n\r");
-  return text.substr(start == std::string::npos ? 0 : start + 1).substr(0, kLongestLine);
+  std::replace(text.begin(), text.end(), '\r', '\n');
+  const std::vector<std::string> lines = base::split(text, '\n');
+  const auto told = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) {
+    return line.starts_with("regatta-train: ");
+  });
+  const auto last = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) {
+    return line.find_first_not_of(" \t-=*") != std::string::npos;
+  });
+  const auto line = told != lines.rend() ? told : last;
+  return line == lines.rend() ? "" : std::string(base::trimmed(*line).substr(0, kLongestLine));
 }
 
 }  // namespace regatta::orchestrator::runs

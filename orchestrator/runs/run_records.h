@@ -78,7 +78,8 @@ void write_state(base::FileSystem& files, const base::Path& run_directory,
 [[nodiscard]] std::vector<base::Path> launch_logs(base::FileSystem& files,
                                                   const base::Path& run_directory,
                                                   const std::vector<Launch>& launches);
-// The last line of the log that is not empty, at most 500 characters.
+// The last line by which a trainer told an error, which a launcher's frame of dashes may follow;
+// else the last one that says something. At most 500 characters.
 [[nodiscard]] std::string last_log_line(base::FileSystem& files, const base::Path& log);
 
 }  // namespace regatta::orchestrator::runs

@@ -165,5 +165,26 @@ TEST_F(RunReadingTest, ADamagedRecordOfAFoundRunIsNamed) {
   EXPECT_EQ(read_found(files_, path_)->submission, std::nullopt);
 }
 
+// A launcher frames what it says of the end of its ranks, behind what they said.
+TEST_F(RunReadingTest, TheLastWordIsTheTrainersOrOneThatSaysSomething) {
+  const base::Path log = folder_.path() / "launch.log";
+  const std::string error = "regatta-train: the plug-in is not there";
+  const std::string frame = std::string(74, '-') + "\n";
+  const std::pair<std::string, std::string> rows[] = {
+      {"", ""},
+      {frame, ""},
+      {"one\ntwo \r\n\n", "two"},
+      {"progress 1 %\rprogress 2 %", "progress 2 %"},
+      {error + "\n" + error + "\n" + frame + "mpirun detected\n  Exit code:    21\n" + frame,
+       error},
+      {frame + "mpirun was unable to start\n" + frame, "mpirun was unable to start"},
+      {std::string(2000, 'x'), std::string(500, 'x')},
+  };
+  for (const auto& [text, last] : rows) {
+    tests::write_file(log, text);
+    EXPECT_EQ(runs::last_log_line(files_, log), last) << text;
+  }
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator::control
