@@ -20,6 +20,7 @@ struct BertCase {
   double dropout;
   std::vector<std::pair<int, int>> lengths;  // tokens, masked
   std::int64_t token_bucket = 1;
+  float smoothing = 0;
 };
 
 class BertGradients : public testing::TestWithParam<BertCase> {};
@@ -44,8 +45,9 @@ TEST_P(BertGradients, MatchTheReference) {
     ++scale.samples;
   }
   const auto device = cpu::make_cpu_device(2);
-  model::Bert model(*device, shape,
-                    {{c.dropout, c.dropout, 99}, device::Dtype::Float32, {c.token_bucket}});
+  model::BertOptions options{{c.dropout, c.dropout, 99}, device::Dtype::Float32, {c.token_bucket}};
+  options.label_smoothing = c.smoothing;
+  model::Bert model(*device, shape, options);
   const std::vector<float> weights = random_weights(model.table(), 5);
   device->copy_to_device(0, model.parameters(), weights.data());
   const samples::PackedBatch batch = samples::collate(samples, ordinals);
@@ -61,10 +63,11 @@ TEST_P(BertGradients, MatchTheReference) {
   model.read_statistics(sums);
   device->synchronize();
 
-  const ReferenceResult expected = reference_bert(
-      shape, reference_weights(model.table(), weights), samples, {ordinals.begin(), ordinals.end()},
-      {c.dropout, c.dropout, 99}, static_cast<std::uint32_t>(step),
-      static_cast<double>(scale.masked), static_cast<double>(scale.samples));
+  const ReferenceResult expected =
+      reference_bert(shape, reference_weights(model.table(), weights), samples,
+                     {ordinals.begin(), ordinals.end()}, {c.dropout, c.dropout, 99},
+                     static_cast<std::uint32_t>(step), static_cast<double>(scale.masked),
+                     static_cast<double>(scale.samples), static_cast<double>(c.smoothing));
   const model::Statistics statistics = model::Bert::statistics_of(sums);
   EXPECT_NEAR(statistics.mlm_loss, expected.mlm_loss, 1e-4 * expected.mlm_loss);
   EXPECT_NEAR(statistics.sample_loss, expected.nsp_loss, 1e-4 * expected.nsp_loss);
@@ -91,6 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
         BertCase{"tanh", 64, 1, contract::Gelu::Tanh, 0.1, {{40, 6}}},
         BertCase{"odd_sizes", 24, 3, contract::Gelu::Erf, 0.1, {{1, 1}, {2, 1}, {40, 7}, {17, 2}}},
         BertCase{"tiny_heads", 8, 1, contract::Gelu::Tanh, 0.0, {{9, 2}, {9, 1}}},
+        BertCase{"smoothed", 64, 2, contract::Gelu::Erf, 0.2, {{12, 3}, {5, 1}, {31, 5}}, 64, 0.1F},
         BertCase{"padded", 64, 2, contract::Gelu::Erf, 0.2, {{12, 3}, {5, 1}, {31, 5}}, 64},
         BertCase{"padded_nothing_masked", 24, 3, contract::Gelu::Tanh, 0.1, {{6, 0}}, 32},
         BertCase{"nothing_masked", 64, 2, contract::Gelu::Erf, 0.1, {{6, 0}, {8, 0}}}),

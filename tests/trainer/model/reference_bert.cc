@@ -89,14 +89,26 @@ class Builder {
     return heads;
   }
 
+  // The label has weight 1 − smoothing, and smoothing is shared out alike among all.
+  Node* smoothed_loss(Node* logits, const std::vector<int>& labels, double smoothing,
+                      double weight) {
+    if (smoothing == 0) return tape_.cross_entropy(logits, labels, weight);
+    std::vector<double> targets(logits->value.size(),
+                                smoothing / static_cast<double>(logits->columns));
+    for (std::size_t r = 0; r < labels.size(); ++r) {
+      targets[r * logits->columns + static_cast<std::size_t>(labels[r])] += 1 - smoothing;
+    }
+    return tape_.soft_cross_entropy(logits, targets, weight);
+  }
+
   ReferenceResult finish(const std::vector<Node*>& outputs, const std::vector<Sample>& samples,
-                         double masked_total, double sample_total) {
+                         double masked_total, double sample_total, double smoothing) {
     const Heads logits = heads(outputs, samples);
-    Node* nsp = tape_.cross_entropy(logits.nsp, logits.nsp_labels, 1 / sample_total);
+    Node* nsp = smoothed_loss(logits.nsp, logits.nsp_labels, smoothing, 1 / sample_total);
     Node* total = nsp;
     ReferenceResult result;
     if (logits.mlm != nullptr) {
-      Node* mlm = tape_.cross_entropy(logits.mlm, logits.mlm_labels, 1 / masked_total);
+      Node* mlm = smoothed_loss(logits.mlm, logits.mlm_labels, smoothing, 1 / masked_total);
       result.mlm_loss = mlm->value[0] * masked_total;
       total = tape_.add(nsp, mlm);
     }
@@ -262,13 +274,13 @@ double row_rounding(Tape* tape, Node* logits, std::size_t row, std::mt19937* ran
 ReferenceResult reference_bert(const ModelShape& shape, const ReferenceWeights& weights,
                                const std::vector<Sample>& samples, const std::vector<int>& ordinals,
                                const ReferenceDropout& dropout, std::uint32_t step,
-                               double masked_total, double sample_total) {
+                               double masked_total, double sample_total, double smoothing) {
   Builder builder(shape, weights, dropout, step);
   std::vector<Node*> outputs;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     outputs.push_back(builder.sample_output(samples[i], ordinals[i]));
   }
-  return builder.finish(outputs, samples, masked_total, sample_total);
+  return builder.finish(outputs, samples, masked_total, sample_total, smoothing);
 }
 
 ReferenceTaskResult reference_task(const ModelShape& shape, const ReferenceWeights& weights,

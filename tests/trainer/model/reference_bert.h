@@ -68,12 +68,14 @@ struct ReferenceTaskResult {
     const std::vector<trainer::samples::Sample>& samples, const std::vector<int>& ordinals,
     const ReferenceDropout& dropout, std::uint32_t step, double smoothing, double sample_total);
 
-// ordinals as for collate.
+// ordinals as for collate. smoothing: of both labels, as in reference_task; then without what
+// rounds.
 [[nodiscard]] ReferenceResult reference_bert(const trainer::contract::ModelShape& shape,
                                              const ReferenceWeights& weights,
                                              const std::vector<trainer::samples::Sample>& samples,
                                              const std::vector<int>& ordinals,
                                              const ReferenceDropout& dropout, std::uint32_t step,
-                                             double masked_total, double sample_total);
+                                             double masked_total, double sample_total,
+                                             double smoothing = 0);
 
 }  // namespace regatta::tests
