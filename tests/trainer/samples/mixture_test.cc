@@ -371,6 +371,25 @@ TEST_F(OnMixture, AnotherWeightOnlyChangesWhoseTurnItIs) {
   EXPECT_GT(elsewhere, 200);
 }
 
+// Who gives one text under several names reads it in several orders, with other masks.
+TEST_F(OnMixture, DatasetsOfOneTextAreReadInOrdersOfTheirOwn) {
+  for (const char* const twin : {"second", "third"}) {
+    std::filesystem::copy(directory_->path() / "b", directory_->path() / twin);
+  }
+  const contract::DataConfig data = config({{"b", 1}, {"second", 1}, {"third", 1}});
+  const samples::Datasets datasets = samples::Datasets::open(data);
+  const samples::Mixture mixture(datasets, data::Split::Training, data, 5);
+  const std::int64_t size = mixture.source(0).size();
+  ASSERT_GE(size, 20);
+  for (const auto& [one, other] : {std::pair(0U, 1U), {0U, 2U}, {1U, 2U}}) {
+    std::int64_t same = 0;
+    for (std::int64_t n = 0; n < size; ++n) {
+      same += mixture.source(one).at(n).ids == mixture.source(other).at(n).ids ? 1 : 0;
+    }
+    EXPECT_LT(same, size / 4) << one << " and " << other;
+  }
+}
+
 TEST_F(OnMixture, TheFingerprintIsOfDatasetsAndWeightsInOrder) {
   const auto fingerprint = [](const std::vector<contract::MixturePart>& parts) {
     return samples::Datasets::open(config(parts)).fingerprint();
