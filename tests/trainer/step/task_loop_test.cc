@@ -450,6 +450,24 @@ TEST(TaskEvaluation, LogitsAreThoseOfTheirSamples) {
   }
 }
 
+// Those that other ranks have updated come within the next forward: an evaluation waits for them.
+TEST(TaskEvaluation, IsOfAllWeightsOfTheStepBefore) {
+  contract::RunConfig config = task_config(Task::Classification, 3);
+  config.sharding.optimizer = true;
+  const WeighedSet set(11);
+  on_task_ranks(config, first_weights(config),
+                [&](ranks::Communicator& ranks, device::Device&, step::TrainLoop& loop) {
+                  (void)loop.step(1);
+                  const contract::EvalRecord at_once = loop.evaluate(set, 1);
+                  (void)whole_state(ranks, loop);  // all weights are there
+                  const contract::EvalRecord later = loop.evaluate(set, 1);
+                  ASSERT_FALSE(at_once.metrics.empty());
+                  for (std::size_t i = 0; i < at_once.metrics.size(); ++i) {
+                    EXPECT_EQ(at_once.metrics[i].value, later.metrics[i].value);
+                  }
+                });
+}
+
 TEST(TaskEvaluation, GatheringPutsEachSampleInItsPlace) {
   for (const int ranks : {1, 2, 3, 5}) {
     for (const std::size_t samples :
