@@ -298,6 +298,18 @@ TEST(TargetValue, IsWhatARunMayReach) {
   }
 }
 
+// `samples: 0` means all that are held out; a plain number, so many of them.
+TEST_F(Target, ZeroSamplesAreAllThatAreHeldOut) {
+  const contract::RunConfig config = contract::parse_run_config(run_text(""), "run");
+  const auto all = samples::evaluation_samples(*dataset_, config.data, 1 << 20);
+  ASSERT_GT(all.size(), 20U);
+  contract::RunConfig whole = config;
+  whole.evaluate_samples = 0;
+  whole.steps = 1;
+  EXPECT_EQ(of<contract::EvalRecord>(train_run("whole", whole)).back().samples, std::ssize(all));
+  EXPECT_EQ(curve_->back().samples, 20);
+}
+
 // What a run keeps as its best checkpoints.
 TEST(TargetMetrics, BestIsHighestAccuracyAndLowestLoss) {
   contract::RunConfig config;

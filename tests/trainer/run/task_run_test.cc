@@ -239,6 +239,36 @@ TEST_F(TaskRunTest, EvaluatesAsManyAsTheFileSays) {
   EXPECT_DOUBLE_EQ(of<contract::StartRecord>(three).at(0).baseline.value_or(-1), 2.0 / 3);
 }
 
+// When it begins, and not again when it goes on.
+TEST_F(TaskRunTest, TellsOnceWhatItDoesNotTrainOn) {
+  const std::string one =
+      R"("paragraphs": [{"context": "\u0301 boat", "qas": [{"id": "mark", "question": "row.", )"
+      R"("is_impossible": false, "answers": [{"text": "\u0301", "answer_start": 0}]}]}, )";
+  std::string training = questions(20);
+  const std::string first = R"("paragraphs": [)";
+  training.replace(training.find(first), first.size(), one);
+  tasks::TaskPrepareOptions options;
+  options.task = Task::QuestionAnswering;
+  options.training = folder_.path() / "training.json";
+  options.evaluation = directory_->path() / "question-answering" / "evaluation.json";
+  options.vocabulary = dataset_of(Task::QuestionAnswering) / "vocab.txt";
+  options.output = folder_.path() / "dataset";
+  write_file(options.training, training);
+  (void)tasks::prepare_task(options, disk());
+  contract::RunConfig config = config_for(Task::QuestionAnswering, 20);
+  config.data.path = options.output.string();
+  const contract::RunDirectory run = make("left-out", config);
+  ASSERT_EQ(train(run), contract::ExitCode::Finished);
+  const auto warnings = of<contract::WarningRecord>(run);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings[0].message.rfind("1 question of 21 left out of training: ", 0), 0U)
+      << warnings[0].message;
+  disk().remove_tree(saved(run).at(20));
+  ASSERT_EQ(train(run), contract::ExitCode::Finished);
+  EXPECT_EQ(of<contract::StartRecord>(run).at(0).first_step, 10);
+  EXPECT_TRUE(of<contract::WarningRecord>(run).empty());
+}
+
 // An attempt that has only an earlier checkpoint makes the same weights, figures and moments.
 TEST_F(TaskRunTest, ResumesWithTheSameBits) {
   for (const TaskFigures& figure : figures()) {
