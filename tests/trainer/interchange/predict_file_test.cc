@@ -157,8 +157,10 @@ TEST_F(PredictFile, QuestionsAreScoredAsEvalDoes) {
   const json told = json::parse(run::to_json(evaluated));
   EXPECT_EQ(told.at("best_f1_threshold").get<double>(), predicted.best->f1_threshold);
   EXPECT_NE(run::to_text(evaluated).find("best_f1_threshold       "), std::string::npos);
-  EXPECT_EQ(json::parse(interchange::to_json(predicted)).at("best_exact").get<double>(),
-            predicted.best->exact / 100);
+  for (const json& each : {told, json::parse(interchange::to_json(predicted))}) {
+    EXPECT_EQ(each.at("best_exact").get<double>(), predicted.best->exact / 100);
+    EXPECT_EQ(each.at("best_f1").get<double>(), predicted.best->f1 / 100) << "shares, as metrics";
+  }
   EXPECT_NE(interchange::to_text(predicted).find("questions               3\n"), std::string::npos);
   options.force = true;
   options.choices.null_threshold = -1e9;
@@ -230,10 +232,14 @@ TEST_F(PredictFile, NumbersAndFilesOfEveryKind) {
 }
 
 TEST_F(PredictFile, SaysWhatIsCut) {
-  std::string longer = "the";
-  for (int i = 0; i < 60; ++i) longer += " sea";
-  interchange::PredictOptions options =
-      predicting(Task::Classification, "a.tsv", "text\n" + longer + "\nsea\n\xFFsea\n");
+  const auto seas = [](int count) {
+    std::string text = "the";
+    for (int i = 0; i < count; ++i) text += " sea";
+    return text;
+  };
+  // The second has 48 tokens with [CLS] and [SEP].
+  interchange::PredictOptions options = predicting(
+      Task::Classification, "a.tsv", "text\n" + seas(60) + "\n" + seas(45) + "\n\xFFsea\n");
   const interchange::Predicted predicted = predict(options);
   ASSERT_EQ(predicted.notes.size(), 3U);
   EXPECT_EQ(predicted.notes[0], "1 ill-formed UTF-8 sequence read as U+FFFD");

@@ -192,6 +192,28 @@ TEST_F(TryModel, RefusesWhatItCannotFill) {
   }
 }
 
+// Without a bias, a decoder of zeros finds all pieces alike.
+TEST_F(TryModel, OfEqualGuessesTheFirstOfTheVocabularyComesFirst) {
+  const base::Path model = path() / "even";
+  std::filesystem::copy(model_of(Task::Pretraining), model);
+  std::vector<StoredTensor> tensors = read_tensors(model / "model.safetensors");
+  for (StoredTensor& tensor : tensors) {
+    if (tensor.name == "bert.embeddings.word_embeddings.weight" ||
+        tensor.name == "cls.predictions.bias") {
+      std::fill(tensor.bytes.begin(), tensor.bytes.end(), '\0');
+    }
+  }
+  write_tensors(model / "model.safetensors", tensors);
+  interchange::FillOptions options = filling("the [MASK]");
+  options.model = model;
+  options.best = 9;
+  const interchange::FilledText filled = fill(options);
+  ASSERT_EQ(filled.masks.at(0).best.size(), 9U);
+  for (data::TokenId id = 0; id < 9; ++id) {
+    EXPECT_EQ(filled.masks[0].best[static_cast<std::size_t>(id)].id, id);
+  }
+}
+
 TEST_F(TryModel, AHeadThatIsNotFiniteIsRefused) {
   const base::Path model = path() / "model";
   std::filesystem::copy(model_of(Task::Pretraining), model);
