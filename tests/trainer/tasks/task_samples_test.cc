@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -251,6 +253,46 @@ TEST(TrainingSet, AndEvaluationOfADataset) {
   const auto evaluation = tasks::evaluation_of(dataset, text);
   ASSERT_EQ(evaluation->samples().size(), 1U);
   EXPECT_EQ(evaluation->samples()[0].sample_label, 1);
+}
+
+// Text, second text and label of each, whatever the task.
+TEST(TrainingSet, TheFirstOfAnEvaluationAreWholeExamples) {
+  const TemporaryDirectory directory;
+  std::ofstream(directory.path() / "vocab.txt") << letters().text();
+  const std::pair<Task, const char*> tables[] = {
+      {Task::Regression, "text\tother\tlabel\na\tb c\t1.5\nc\td\t-2\ne\tf\t5\n"},
+      {Task::Classification, "text\tother\tlabel\na\tb c\tyes\nc\td\tno\ne\tf\tyes\n"}};
+  for (const auto& [task, table] : tables) {
+    SCOPED_TRACE(contract::name_of(task));
+    tasks::TaskPrepareOptions options;
+    options.task = task;
+    options.training = options.evaluation = directory.path() / (contract::name_of(task) + ".tsv");
+    options.vocabulary = directory.path() / "vocab.txt";
+    options.output = directory.path() / contract::name_of(task);
+    options.examples.text_column = "text";
+    options.examples.second_text_column = "other";
+    std::ofstream(options.training) << table;
+    (void)tasks::prepare_task(options, base::posix_file_system());
+    const auto dataset = tasks::TaskDataset::open(options.output, base::posix_file_system());
+    const TaskText text = tasks::text_of(dataset, {}, 1);
+    const auto all = tasks::evaluation_of(dataset, text, 0);
+    for (const int most : {1, 2, 3, 4}) {
+      const auto first = tasks::evaluation_of(dataset, text, most);
+      EXPECT_TRUE(first->labelled());
+      ASSERT_EQ(first->samples().size(), static_cast<std::size_t>(std::min(most, 3)));
+      for (std::size_t i = 0; i < first->samples().size(); ++i) {
+        const samples::Sample &one = first->samples()[i], &same = all->samples()[i];
+        EXPECT_EQ(one.ids, same.ids);
+        EXPECT_EQ(one.types, same.types);
+        if (task == Task::Classification) {
+          EXPECT_EQ(one.sample_label, i == 1 ? 0 : 1) << "labels are sorted";
+        } else {
+          EXPECT_EQ(one.value, (std::array{1.5F, -2.0F, 5.0F})[i]);
+        }
+      }
+      EXPECT_EQ(first->samples()[0].types.back(), 1) << "there are two texts";
+    }
+  }
 }
 
 }  // namespace
