@@ -201,6 +201,22 @@ TEST_F(StartTest, AStoppedOneKeepsItsBeginningForAResumeAndLetsItGoWithItsRemova
   EXPECT_TRUE(pins().empty());
 }
 
+// It needs its beginning no more, whatever became of its checkpoints.
+TEST_F(StartTest, OneThatSucceededLetsItGoWithoutACheckpointOfItsOwn) {
+  save(10);
+  const std::string id = begin_with_parent();
+  ticks();
+  EXPECT_EQ(pins().size(), 1U);
+  tests::JournalAuthor journal(directory(id), 1000);
+  journal.start(0);
+  journal.step(1, 10);
+  journal.end(2, 0);
+  scheduler_.end("h2", 0);
+  ticks(4);
+  ASSERT_EQ(state(id), runs::RunState::Succeeded) << run(id).error;
+  EXPECT_TRUE(pins().empty());
+}
+
 TEST_F(StartTest, IsExtendedLikeAnother) {
   const std::string name = save(10);
   const std::string id = begin_with_parent();

@@ -126,6 +126,28 @@ TEST_F(PreviewTest, ASubmissionTellsWhatCannotBeSeenFromHere) {
   EXPECT_EQ(doubts(), std::vector<std::string>());
 }
 
+// Each is held against the first: one between that tells less hides nothing.
+TEST_F(PreviewTest, HoldsEveryDatasetOfAMixtureAgainstTheFirst) {
+  const std::string at = folder_.path().string() + "/";
+  const auto dataset = [&](const std::string& name, const std::string& vocabulary) {
+    std::filesystem::create_directory(at + name);
+    tests::write_file(at + name + "/dataset.json", "{\"vocabulary\": " + vocabulary + "}");
+  };
+  dataset("books", R"({"pieces": 1000, "digest": "ab"})");
+  dataset("untold", R"({"pieces": 1000})");
+  dataset("wiki", R"({"pieces": 1000, "digest": "cd"})");
+  const control::PreviewCheck check =
+      controller_
+          ->preview("name: three\ndata: [{path: " + at + "books}, {path: " + at +
+                        "untold}, {path: " + at + "wiki}]\n",
+                    {})
+          .checks[0];
+  EXPECT_EQ(check.good, false);
+  EXPECT_EQ(check.detail, "run file: data.mixture[2].path: " + at +
+                              "wiki has another vocabulary than " + at +
+                              "books; prepare both with the same --vocab");
+}
+
 TEST_F(PreviewTest, RefusesWhatASubmissionRefuses) {
   for (const std::string body : {"", "steps: x\n", "name: a\n"}) {
     const std::string refused = message_of([&] { (void)controller_->submit(body, std::nullopt); });

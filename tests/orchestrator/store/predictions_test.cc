@@ -114,7 +114,7 @@ TEST_F(PredictionsTest, TheNewestAndJudgedByTheTargetOfTheRun) {
       << "none of them got there";
 }
 
-TEST(KindOfARun, IsItsModelDataBatchAndMetric) {
+TEST(KindOfARun, IsItsModelStartDataBatchAndMetric) {
   trainer::contract::RunConfig config;
   config.data.path = "/data";
   const std::string kind = kind_of(config);
@@ -128,6 +128,8 @@ TEST(KindOfARun, IsItsModelDataBatchAndMetric) {
   for (const auto& change : std::vector<std::function<void(trainer::contract::RunConfig*)>>{
            [](auto* each) { each->model.hidden *= 2; }, [](auto* each) { each->data.path += "2"; },
            [](auto* each) { each->batch_size += 1; },
+           [](auto* each) { each->from.emplace().path = "/model"; },
+           [](auto* each) { each->model.task = trainer::contract::Task::QuestionAnswering; },
            [](auto* each) {
              each->target.emplace();
              each->target->metric = trainer::contract::TargetMetric::MlmLoss;
