@@ -1,7 +1,9 @@
 // `regatta init` and `regatta schema`: what they write, and that it is what a run file may say.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -183,6 +185,24 @@ TEST(Init, ReplacesAFileOnlyWhereItIsTold) {
   EXPECT_FALSE(std::filesystem::exists(directory.path() / "nowhere"));
   EXPECT_EQ(base::posix_file_system().list(directory.path()),
             (std::vector<std::string>{"link.yaml", "run.yaml"}));
+}
+
+// Files of at most 1 KB: as on a disk that fills up behind that.
+TEST(Init, LeavesNoPartOfAFile) {
+  const tests::TemporaryDirectory directory;
+  const std::string path = (directory.path() / "run.yaml").string();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1024, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Outcome made = outcome_of({"init", "--output", path});
+  EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  (void)std::signal(SIGXFSZ, ignored);
+  EXPECT_NE(made.code, 0);
+  EXPECT_THAT(made.errors, HasSubstr("run.yaml"));
+  EXPECT_TRUE(base::posix_file_system().list(directory.path()).empty());
+  EXPECT_EQ(outcome_of({"init", "--output", path}).code, 0) << "again, with room";
 }
 
 TEST(Init, AndSchemaSayWhatIsWrong) {

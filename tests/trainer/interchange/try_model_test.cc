@@ -339,6 +339,8 @@ TEST_F(TryModel, ReadsALongTextInWindowsAndSaysWhatIsCut) {
   for (const interchange::AskedAnswer& one : ask(options).best) {
     EXPECT_EQ(one.text.find(' '), std::string::npos) << one.text;
   }
+  options.question = repeated("boat ", 5);
+  EXPECT_TRUE(ask(options).notes.empty()) << "five pieces are not cut";
 }
 
 TEST_F(TryModel, RefusesWhatItCannotAnswer) {
