@@ -260,6 +260,7 @@ class Controller {
   // The doubts that Accepted tells.
   [[nodiscard]] std::vector<std::string> refuse_inputs(const trainer::contract::RunConfig& config);
   void pin_origin(const std::string& id, const trainer::contract::RunConfig& config);
+  [[nodiscard]] std::string heir_of_start(const runs::Run& run);
   void unpin_origin(const runs::Run& run);
   bool keep_start(OpenRun* open);
   runs::RunNumber add_submitted(store::NewRun* run, DirectoryContents contents);

@@ -139,14 +139,24 @@ void Controller::pin_origin(const std::string& id, const trainer::contract::RunC
   }
 }
 
+// Of those that began with the same checkpoint one that has none of its own, and may need it yet,
+// be it that somebody resumes it; empty: none.
+std::string Controller::heir_of_start(const runs::Run& run) {
+  const base::Path checkpoint = runs::start_checkpoint(run);
+  for (const runs::Run& other : store_.begun_with(run.forked_from, run.forked_checkpoint)) {
+    const bool done = !other.summary.checkpoint.empty() || other.state == runs::RunState::Succeeded;
+    if (!done && other.id != run.id && runs::start_checkpoint(other) == checkpoint) return other.id;
+  }
+  return {};
+}
+
 void Controller::unpin_origin(const runs::Run& run) {
   const base::Path checkpoint = runs::start_checkpoint(run);
   if (checkpoint.empty()) return;
   try {
     do_beside(checkpoint.parent_path().parent_path(), kStartSeconds,
-              [=, files = &files_, id = run.id, now = clock_.utc_seconds()] {
-                unpin_start(*files, checkpoint, id, "", now);
-              });
+              [=, files = &files_, id = run.id, heir = heir_of_start(run),
+               now = clock_.utc_seconds()] { unpin_start(*files, checkpoint, id, heir, now); });
   } catch (const base::Error& error) {
     base::log(base::LogLevel::Warning, "run " + run.id + ": the pin of " +
                                            checkpoint.filename().string() +
@@ -163,20 +173,14 @@ bool Controller::keep_start(OpenRun* open) {
   const auto wanted = done ? OpenRun::StartPin::Released : OpenRun::StartPin::Held;
   if (open->start_pin == wanted) return true;
   if (open->start_pin_asked) return false;
-  std::string successor;
-  for (const auto& [number, other] : open_) {
-    if (number == run.number || other.start != open->start) continue;
-    if (other.run.summary.checkpoint.empty() && !runs::is_over(other.run.state)) {
-      successor = other.run.id;
-    }
-  }
+  const std::string heir = done ? heir_of_start(run) : "";
   open->start_pin_asked = true;
   const runs::RunNumber number = run.number;
   const bool begun = side_.begin<bool>(
       open->start.parent_path().parent_path(),
       [=, files = &files_, start = open->start, id = run.id, now = clock_.utc_seconds()] {
         if (done) {
-          unpin_start(*files, start, id, successor, now);
+          unpin_start(*files, start, id, heir, now);
         } else {
           pin_start(*files, start, id, now);
         }

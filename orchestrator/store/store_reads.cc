@@ -140,6 +140,16 @@ std::vector<runs::Run> StoreReads::unsettled_runs(int limit) {
   return read_runs(ask);
 }
 
+std::vector<runs::Run> StoreReads::begun_with(const std::string& run,
+                                              const std::string& checkpoint) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(
+      kRunColumns +
+      "WHERE forked_from = ?1 AND forked_checkpoint = ?2 ORDER BY created_utc, number");
+  ask.bind(run, checkpoint);
+  return read_runs(ask);
+}
+
 std::vector<std::string> StoreReads::waiting_after(const std::string& id) {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(

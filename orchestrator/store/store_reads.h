@@ -180,6 +180,10 @@ class StoreReads {
   [[nodiscard]] std::vector<runs::Run> unfinished_runs();
   // Ids of runs that have not begun and wait for this one to succeed, oldest first.
   [[nodiscard]] std::vector<std::string> waiting_after(const std::string& id);
+  // Runs that began with this checkpoint of that run, or with a copy of it, oldest first. Looks at
+  // every run.
+  [[nodiscard]] std::vector<runs::Run> begun_with(const std::string& run,
+                                                  const std::string& checkpoint);
   // Whether any run belongs to this scheduler.
   [[nodiscard]] bool has_runs_of(const std::string& scheduler);
   // Runs of this kind that have reached their target and ended before this moment, newest first;

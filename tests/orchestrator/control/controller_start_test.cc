@@ -95,7 +95,10 @@ TEST_F(StartTest, ARunIsItsNewestCheckpointOrTheOneThatIsMeant) {
     EXPECT_TRUE(std::filesystem::is_empty(directory(id).checkpoints_path())) << "no copy";
   }
   EXPECT_EQ(start_of(begin(parent_)).path, (checkpoints() / third).string()) << "a text alone";
-  EXPECT_EQ(start_of(begin("{run: demo, optimizer: true}")).optimizer, true) << "by its name";
+  const std::string longer =
+      "name: fine\nsteps: 99\ndata: {path: /nowhere}\nfrom: {run: demo, optimizer: true}\n";
+  const std::string id = controller_->submit(longer, std::nullopt).run.id;
+  EXPECT_EQ(start_of(id).optimizer, true) << "by its name";
 }
 
 TEST_F(StartTest, TheBestIsByTheRunsMetricAndTheNewerAmongEquals) {
@@ -215,6 +218,33 @@ TEST_F(StartTest, OneThatSucceededLetsItGoWithoutACheckpointOfItsOwn) {
   ticks(4);
   ASSERT_EQ(state(id), runs::RunState::Succeeded) << run(id).error;
   EXPECT_TRUE(pins().empty());
+}
+
+TEST_F(StartTest, AStoppedOneKeepsWhatAnotherHasLetGo) {
+  const std::string name = save(10);
+  const std::string first = begin_with_parent(), second = begin_with_parent();
+  ticks();
+  const std::string handle = "h3";
+  scheduler_.end(handle, 24);
+  ticks(4);
+  ASSERT_EQ(state(second), runs::RunState::Stopped);
+  tests::JournalAuthor journal(directory(first), 1000);
+  journal.start(0);
+  journal.checkpoint(2, 5);
+  ticks();
+  EXPECT_EQ(pins().count(name), 1U) << "the second may be resumed";
+}
+
+TEST_F(StartTest, ARemovedOneLeavesThePinToAnother) {
+  const std::string name = save(10);
+  const std::string first = begin_with_parent(), second = begin_with_parent();
+  ticks();
+  scheduler_.end("h2", 24);
+  ticks(4);
+  ASSERT_EQ(state(first), runs::RunState::Stopped);
+  (void)controller_->remove(first, {});
+  ticks(4);
+  EXPECT_EQ(pins().count(name), 1U) << "the second has no checkpoint of its own";
 }
 
 TEST_F(StartTest, IsExtendedLikeAnother) {
