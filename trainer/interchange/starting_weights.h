@@ -15,7 +15,8 @@ struct StartedModel {
   const contract::ModelShape& shape;  // with vocabulary and labels
   const data::Vocabulary& vocabulary;
   bool lower_case;
-  std::uint64_t seed;  // of what is new
+  const std::vector<std::string>& labels;  // of Classification; empty: not known
+  std::uint64_t seed;                      // of what is new
   int threads;
   std::string described_in;  // the run file, as messages have it
 };
