@@ -34,7 +34,7 @@ struct AnyModelOptions {
   base::Path vocabulary;  // vocab.txt; empty: the model's own
   // The head that is wanted; nothing: the one it has. A model without it is refused (Code::User,
   // saying what it has and what to do). Pretraining is the head for masked words: the one for next
-  // sentences and the pooler may be new.
+  // sentences and the pooler may be new. Of other tasks nothing may be.
   std::optional<contract::Task> task;
 };
 // Verified byte for byte where it is a checkpoint. Case: where the model does not tell, by whether

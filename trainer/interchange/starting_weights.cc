@@ -420,7 +420,18 @@ FilledArena fill_arena(ModelSource& source, const contract::ModelShape& shape, s
     throw Error(Code::User, *missing + "; " + kOwnVocabulary);
   }
   const HeadMatch head = match_head(shape, {}, source.facts());
-  (void)fill(source, contract::make_tensor_table(shape), head, seed, threads, &filled);
+  const contract::TensorTable table = contract::make_tensor_table(shape);
+  if (shape.task != contract::Task::Pretraining) {
+    const std::vector<std::string> missing = new_parts_of(source, table, head);
+    if (!missing.empty()) {
+      throw Error(Code::User,
+                  source.facts().place + ": has no " + missing.front() +
+                      "*, without which a model for " + contract::name_of(shape.task) +
+                      " answers at random; name a whole model, or train this one first: a "
+                      "run file with from: this model");
+    }
+  }
+  (void)fill(source, table, head, seed, threads, &filled);
   return filled;
 }
 

@@ -148,6 +148,23 @@ TEST_F(AnyModelOf, AHeadForTokensIsNotTakenForOneOfTexts) {
   }
 }
 
+// A random one would give random answers; a run that starts there trains it.
+TEST_F(AnyModelOf, AClassifierWithoutItsPoolerIsNotTried) {
+  for (const Task task : {Task::Classification, Task::Regression}) {
+    const base::Path model = exported(task);
+    drop_tensors(model, {"bert.pooler."});
+    for (const std::optional<Task>& asked : {std::optional<Task>(), std::optional<Task>(task)}) {
+      const base::Error error = error_of([&] { (void)open(model, asked); });
+      EXPECT_EQ(error.code(), base::Code::User);
+      EXPECT_NE(std::string(error.what()).find("model: has no bert.pooler.*, without which"),
+                std::string::npos)
+          << error.what();
+    }
+    const auto notes = start(model, run_of(task)).notes;
+    EXPECT_EQ(notes.front(), "no bert.pooler.*: initialised as for a new run");
+  }
+}
+
 TEST_F(AnyModelOf, LabelsWithoutNamesAreNumbered) {
   const TaskRun& run = run_of(Task::Classification);
   const base::Path model = exported(Task::Classification);
