@@ -96,7 +96,8 @@ AnyModel open_any_model(base::FileSystem& files, const base::Clock& clock,
                  facts.max_length > 0 ? facts.max_length : shape.max_positions,
                  std::move(filled.parameters),
                  facts.notes,
-                 facts.questions};
+                 facts.questions,
+                 facts.dataset};
   const bool encoder = facts.kind.empty() || facts.kind == name_of(HuggingFaceClass::Encoder);
   if (!facts.has_head && !encoder) {
     model.notes.push_back("the head of a " + base::printable(facts.kind) + " is for no task here");

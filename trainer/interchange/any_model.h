@@ -27,6 +27,7 @@ struct AnyModel {
   std::vector<std::string> notes;   // one line each: heads that it lacks and that are new, …
   // How its run cut questions and chose answers; nothing where it is no run's.
   std::optional<contract::QuestionConfig> questions;
+  base::Path dataset{};  // that its run was trained with; empty: it is no run's, or that is gone
 };
 
 struct AnyModelOptions {
