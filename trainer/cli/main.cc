@@ -128,8 +128,8 @@ class Run {
     options_.place = device_place();
     options_.first_state = [&files](const contract::RunConfig& config, const run::RunData& data) {
       interchange::StartingState state = interchange::starting_state(
-          files, base::system_clock(), *config.from, config.model, data.vocabulary(),
-          data.lower_case(), config.seed, config.threads);
+          files, base::system_clock(), *config.from, config.model,
+          {data.vocabulary(), data.lower_case(), data.labels()}, config.seed, config.threads);
       return run::FirstState{std::move(state.parameters), std::move(state.first_moment),
                              std::move(state.second_moment), state.step, std::move(state.notes)};
     };
@@ -252,7 +252,7 @@ class Run {
     base::FileSystem& files = base::posix_file_system();
     const interchange::DatasetFacts data = interchange::dataset_facts(files, config);
     return interchange::check_start(files, base::system_clock(), *config.from, config.model,
-                                    data.vocabulary, data.lower_case);
+                                    {data.vocabulary, data.lower_case, data.labels});
   }
   // What the dataset and the options decide is filled in; what the machine does is left to it.
   [[nodiscard]] int print_completed() const {

@@ -96,7 +96,8 @@ AnyModel open_any_model(base::FileSystem& files, const base::Clock& clock,
                  facts.max_length > 0 ? facts.max_length : shape.max_positions,
                  std::move(filled.parameters),
                  facts.notes,
-                 facts.questions};
+                 facts.questions,
+                 facts.dataset};
   const bool encoder = facts.kind.empty() || facts.kind == name_of(HuggingFaceClass::Encoder);
   if (!facts.has_head && !encoder) {
     model.notes.push_back("the head of a " + base::printable(facts.kind) + " is for no task here");
@@ -112,20 +113,20 @@ AnyModel open_any_model(base::FileSystem& files, const base::Clock& clock,
 
 StartingState starting_state(base::FileSystem& files, const base::Clock& clock,
                              const contract::StartConfig& from, const contract::ModelShape& shape,
-                             const data::Vocabulary& vocabulary, bool lower_case,
-                             std::uint64_t seed, int threads) {
+                             const StartData& data, std::uint64_t seed, int threads) {
   const auto source = open_start(files, clock, from);
-  return start_from(*source, {shape, vocabulary, lower_case, seed, threads, kRunFile},
+  return start_from(*source,
+                    {shape, data.vocabulary, data.lower_case, data.labels, seed, threads, kRunFile},
                     from.optimizer ? kWithoutMoments : "");
 }
 
 std::vector<std::string> check_start(base::FileSystem& files, const base::Clock& clock,
                                      const contract::StartConfig& from,
-                                     const contract::ModelShape& shape,
-                                     const data::Vocabulary& vocabulary, bool lower_case) {
+                                     const contract::ModelShape& shape, const StartData& data) {
   const auto source = open_start(files, clock, from);
-  return check_start_from(*source, {shape, vocabulary, lower_case, kHeadSeed, 1, kRunFile},
-                          from.optimizer ? kWithoutMoments : "");
+  return check_start_from(
+      *source, {shape, data.vocabulary, data.lower_case, data.labels, kHeadSeed, 1, kRunFile},
+      from.optimizer ? kWithoutMoments : "");
 }
 
 }  // namespace regatta::trainer::interchange

@@ -73,8 +73,8 @@ StartingState read_weights(base::FileSystem& files, const base::Clock& clock,
                         {options.from, options.vocabulary, options.with_optimizer,
                          "regatta-train import", "name its vocab.txt with --vocab"});
   return start_from(*source,
-                    {run.shape, run.data.vocabulary, run.data.lower_case, run.config.seed,
-                     run.config.threads, shown(options.run_file)},
+                    {run.shape, run.data.vocabulary, run.data.lower_case, run.data.labels,
+                     run.config.seed, run.config.threads, shown(options.run_file)},
                     options.with_optimizer ? "import without --with-optimizer" : "");
 }
 

@@ -48,7 +48,7 @@ struct QuestionChoices {
   std::optional<int> max_length;  // tokens of a window
   std::optional<int> doc_stride, max_question, max_answer;
   std::optional<double> null_threshold;
-  // Of a question without labels: it has an answer in its text, as all of SQuAD 1.1 have.
+  // Every question has an answer in its text, as all of SQuAD 1.1 have; whatever a file says.
   bool always_answered = false;
 };
 // How the model reads texts; it outlives the result. Where nobody has set them, a limit of

@@ -283,6 +283,7 @@ std::unique_ptr<ModelSource> open_run(base::FileSystem& files, const base::Clock
                    .labels = std::move(model.labels),
                    .max_length = model.config.data.max_length,
                    .questions = model.config.questions,
+                   .dataset = model.lower_case ? dataset : Path(),
                    .notes = std::move(model.notes)};
   return std::make_unique<RunSource>(files, std::move(facts), std::move(model.checkpoint));
 }

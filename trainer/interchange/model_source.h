@@ -48,6 +48,7 @@ struct ModelFacts {
   std::vector<std::string> labels{};  // of Classification
   int max_length = 0;                 // tokens that it was made for; 0: its positions
   std::optional<contract::QuestionConfig> questions{};  // of a run's file
+  base::Path dataset{};  // that a run was trained with, if it is there and the same
   std::vector<std::string> notes{};
 };
 

@@ -19,6 +19,7 @@
 #include "trainer/run/checkpoint_choice.h"
 #include "trainer/run/checkpoint_evaluation.h"
 #include "trainer/tasks/question_file.h"
+#include "trainer/tasks/task_dataset.h"
 #include "trainer/tasks/task_samples.h"
 
 namespace regatta::trainer::interchange {
@@ -127,7 +128,18 @@ std::unique_ptr<tasks::JudgedSet> examples_to_predict(const AnyModel& model,
   return tasks::judged_examples(std::move(examples), task, text);
 }
 
+// Where the file does not tell: what the model has learned, or a threshold that is asked for.
+bool may_be_null(base::FileSystem& files, const AnyModel& model, const QuestionChoices& choices) {
+  if (choices.null_threshold) return true;
+  if (model.dataset.empty()) return false;
+  const auto dataset = tasks::TaskDataset::open(model.dataset, files);
+  const tasks::QuestionSet learned = dataset.questions(tasks::Part::Training);
+  return std::any_of(learned.questions.begin(), learned.questions.end(),
+                     [](const tasks::Question& question) { return question.impossible; });
+}
+
 std::unique_ptr<tasks::JudgedSet> questions_to_predict(base::FileSystem& files,
+                                                       const AnyModel& model,
                                                        const PredictOptions& options,
                                                        const tasks::TaskText& text,
                                                        Predicted* predicted) {
@@ -135,7 +147,15 @@ std::unique_ptr<tasks::JudgedSet> questions_to_predict(base::FileSystem& files,
       tasks::read_question_file(options.file, tasks::QuestionUse::Prediction, files);
   predicted->count = questions.questions.size();
   tell_cut_questions(questions, text, &predicted->notes);
-  return tasks::judged_questions(std::move(questions), text, !options.choices.always_answered);
+  const bool always = options.choices.always_answered;
+  const bool told = always || tasks::may_be_null_by_file(questions).has_value();
+  const bool null = !told && may_be_null(files, model, options.choices);
+  if (!told && !null) {
+    predicted->notes.emplace_back(
+        "the file has neither a version nor answers, so that every question gets an answer; with "
+        "--null-threshold 0 some may have none");
+  }
+  return tasks::judged_questions(std::move(questions), text, null, always);
 }
 
 }  // namespace
@@ -162,8 +182,9 @@ Predicted predict_file(base::FileSystem& files, const base::Clock& clock,
   const tasks::TaskText text =
       text_for(model, options.choices, threads_of(options.use), &predicted.notes);
   const std::unique_ptr<tasks::JudgedSet> set =
-      task == Task::QuestionAnswering ? questions_to_predict(files, options, text, &predicted)
-                                      : examples_to_predict(model, options, text, &predicted);
+      task == Task::QuestionAnswering
+          ? questions_to_predict(files, model, options, text, &predicted)
+          : examples_to_predict(model, options, text, &predicted);
   predicted.samples = set->samples().size();
   ModelOnDevice used(model, options.use);
   predicted.device = used.device();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <utility>
@@ -39,6 +41,85 @@ bool is_of_part(const std::string& name, const std::string& part) {
 
 bool same_head(const contract::ModelShape& ours, const ModelFacts& theirs) {
   return theirs.has_head && ours.task == theirs.shape.task && ours.labels == theirs.shape.labels;
+}
+
+// LABEL_0, … as `transformers` write where nobody has named them, or the numbers themselves, which
+// stand for the places of the classes in GLUE's tables.
+bool are_numbered(const std::vector<std::string>& labels) {
+  const auto all = [&](const std::string& prefix) {
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] != prefix + std::to_string(i)) return false;
+    }
+    return true;
+  };
+  return all("LABEL_") || all("");
+}
+
+std::string shown_labels(const std::vector<std::string>& labels) {
+  return base::printable(base::join(labels, ", ")).substr(0, 400);
+}
+
+// How the head of the source becomes that of what is started.
+struct HeadMatch {
+  bool taken = false;  // it is of the same task and size, and its labels are no other ones
+  std::vector<std::size_t> rows{};  // of each label ours the row there; empty: in their order
+  std::string other_labels{};       // what differs, where names alone do
+  std::string note{};               // empty: nothing to tell
+};
+
+std::string label_differences(const std::vector<std::string>& ours,
+                              const std::vector<std::string>& theirs) {
+  const auto only = [](const std::vector<std::string>& in, const std::vector<std::string>& other) {
+    std::vector<std::string> found;
+    std::copy_if(in.begin(), in.end(), std::back_inserter(found), [&](const std::string& label) {
+      return std::find(other.begin(), other.end(), label) == other.end();
+    });
+    return found.empty() ? std::string("none of its own") : shown_labels(found);
+  };
+  return "the labels differ: only the model has " + only(theirs, ours) + ", only the dataset has " +
+         only(ours, theirs);
+}
+
+HeadMatch match_head(const contract::ModelShape& shape, const std::vector<std::string>& ours,
+                     const ModelFacts& facts) {
+  HeadMatch match;
+  match.taken = same_head(shape, facts);
+  if (!match.taken || shape.task != contract::Task::Classification) return match;
+  const std::vector<std::string>& theirs = facts.labels;
+  if (ours.empty() || ours == theirs) {
+    match.note = "the classifier's labels are, in their order: " + shown_labels(theirs);
+  } else if (std::is_permutation(ours.begin(), ours.end(), theirs.begin(), theirs.end())) {
+    for (const std::string& label : ours) {
+      const auto at = std::find(theirs.begin(), theirs.end(), label);
+      match.rows.push_back(static_cast<std::size_t>(at - theirs.begin()));
+    }
+    match.note = "the classifier's labels, there in the order " + shown_labels(theirs) +
+                 ", were put in the dataset's: " + shown_labels(ours);
+  } else if (are_numbered(theirs) || are_numbered(ours)) {
+    match.note =
+        "the classifier's labels have no names on one side and are taken in their order: " +
+        shown_labels(theirs) + " for " + shown_labels(ours);
+  } else {
+    match.taken = false;
+    match.other_labels = label_differences(ours, theirs);
+  }
+  return match;
+}
+
+// Puts the rows of the classifier in the order of our labels.
+void order_rows(const contract::TensorTable& table, const HeadMatch& head,
+                std::vector<float>* arena) {
+  if (head.rows.empty()) return;
+  for (const TensorEntry& entry : table.tensors) {
+    if (!is_of_part(entry.name, kClassifierPart)) continue;
+    const auto begin = arena->begin() + entry.offset;
+    const std::vector<float> theirs(begin, begin + entry.size);
+    const std::size_t width = theirs.size() / head.rows.size();
+    for (std::size_t i = 0; i < head.rows.size(); ++i) {
+      std::copy_n(theirs.begin() + static_cast<std::ptrdiff_t>(head.rows[i] * width), width,
+                  begin + static_cast<std::ptrdiff_t>(i * width));
+    }
+  }
 }
 
 constexpr char kOwnVocabulary[] = "put the model's own vocab.txt there";
@@ -130,8 +211,12 @@ std::string head_text(const contract::ModelShape& shape) {
   return task + " with " + std::to_string(shape.labels) + " labels";
 }
 
-std::string initialised_note(const std::string& part, const ModelFacts& facts) {
+std::string initialised_note(const std::string& part, const ModelFacts& facts,
+                             const HeadMatch& head) {
   const std::string initialised = "*: initialised as for a new run";
+  if (part == kClassifierPart && !head.other_labels.empty()) {
+    return part + initialised + " (" + head.other_labels + ")";
+  }
   if (part != kClassifierPart || !facts.has_head) return "no " + part + initialised;
   return "no " + part + initialised + " (the head there is for " + head_text(facts.shape) + ")";
 }
@@ -145,11 +230,13 @@ class Differences {
     compare_vocabulary();
     compare_case();
   }
-  void compare_moments() {
-    if (same_head(started_.shape, facts_)) return;
+  void compare_moments(const HeadMatch& head) {
+    if (head.taken) return;
     const std::string theirs =
         facts_.has_head ? "of " + head_text(facts_.shape) : std::string("of no task here");
-    lines_.push_back("the moments are " + theirs + ", the task is " + head_text(started_.shape));
+    lines_.push_back(!head.other_labels.empty() ? head.other_labels
+                                                : "the moments are " + theirs + ", the task is " +
+                                                      head_text(started_.shape));
     advise("take the weights without the optimizer");
   }
   void check() const {
@@ -234,9 +321,10 @@ class Differences {
 };
 
 // Throws where the model does not fit what is started.
-void check_fit(const StartedModel& started, const ModelFacts& facts, bool moments) {
+void check_fit(const StartedModel& started, const ModelFacts& facts, const HeadMatch& head,
+               bool moments) {
   Differences differences(started, facts);
-  if (moments) differences.compare_moments();
+  if (moments) differences.compare_moments(head);
   differences.check();
 }
 
@@ -251,7 +339,7 @@ void note_description(const StartedModel& started, const ModelFacts& facts,
                    (started.shape.gelu == contract::Gelu::Erf ? "erf" : "tanh"));
 }
 
-void note_leftovers(const StartedModel& started, ModelSource& source,
+void note_leftovers(const StartedModel& started, ModelSource& source, const HeadMatch& head,
                     std::vector<std::string>* notes) {
   const contract::ModelShape& theirs = source.facts().shape;
   if (theirs.vocabulary > started.shape.vocabulary) {
@@ -263,11 +351,7 @@ void note_leftovers(const StartedModel& started, ModelSource& source,
                      " positions; those beyond " + std::to_string(started.shape.max_positions) +
                      " were cut");
   }
-  if (started.shape.task == contract::Task::Classification &&
-      same_head(started.shape, source.facts())) {
-    notes->push_back("the classifier's labels are, in their order: " +
-                     base::printable(base::join(source.facts().labels, ", ")).substr(0, 400));
-  }
+  if (!head.note.empty()) notes->push_back(head.note);
   const std::vector<std::string> unused = source.unused();
   if (unused.empty()) return;
   notes->push_back(std::to_string(unused.size()) + " tensors were not used, the first is '" +
@@ -296,9 +380,9 @@ void read_moments(ModelSource& source, const contract::TensorTable& table,
 
 // The parts that the source lacks as a whole; throws where it lacks another tensor.
 std::vector<std::string> new_parts_of(ModelSource& source, const contract::TensorTable& table,
-                                      const contract::ModelShape& shape) {
+                                      const HeadMatch& head) {
   const ModelFacts& facts = source.facts();
-  Missing missing = missing_in(source, table, same_head(shape, facts));
+  Missing missing = missing_in(source, table, head.taken);
   if (missing.names.empty()) return std::move(missing.parts);
   const std::size_t others = missing.names.size() - 1;
   const std::string more = others > 0 ? " and lacks " + std::to_string(others) + " more" : "";
@@ -308,10 +392,10 @@ std::vector<std::string> new_parts_of(ModelSource& source, const contract::Tenso
 
 // The parts that were drawn.
 std::vector<std::string> fill(ModelSource& source, const contract::TensorTable& table,
-                              const contract::ModelShape& shape, std::uint64_t seed, int threads,
+                              const HeadMatch& head, std::uint64_t seed, int threads,
                               FilledArena* filled) {
   const ModelFacts& facts = source.facts();
-  std::vector<std::string> parts = new_parts_of(source, table, shape);
+  std::vector<std::string> parts = new_parts_of(source, table, head);
   filled->parameters.assign(static_cast<std::size_t>(table.arena_size), 0.0F);
   for (const TensorEntry& entry : table.tensors) {
     const auto in = [&](const std::string& part) { return is_of_part(entry.name, part); };
@@ -319,9 +403,10 @@ std::vector<std::string> fill(ModelSource& source, const contract::TensorTable& 
     fill_entry(entry, facts, entry.name, &filled->parameters,
                [&](const TensorEntry& stored, std::span<float> out) { source.read(stored, out); });
   }
+  order_rows(table, head, &filled->parameters);
   initialise_parts(table, seed, threads, parts, &filled->parameters);
   for (const std::string& part : parts) {
-    filled->notes.push_back(initialised_note(part, facts));
+    filled->notes.push_back(initialised_note(part, facts, head));
   }
   return parts;
 }
@@ -334,20 +419,34 @@ FilledArena fill_arena(ModelSource& source, const contract::ModelShape& shape, s
   if (const auto missing = missing_rows(source.facts())) {
     throw Error(Code::User, *missing + "; " + kOwnVocabulary);
   }
-  (void)fill(source, contract::make_tensor_table(shape), shape, seed, threads, &filled);
+  const HeadMatch head = match_head(shape, {}, source.facts());
+  const contract::TensorTable table = contract::make_tensor_table(shape);
+  if (shape.task != contract::Task::Pretraining) {
+    const std::vector<std::string> missing = new_parts_of(source, table, head);
+    if (!missing.empty()) {
+      throw Error(Code::User,
+                  source.facts().place + ": has no " + missing.front() +
+                      "*, without which a model for " + contract::name_of(shape.task) +
+                      " answers at random; name a whole model, or train this one first: a "
+                      "run file with from: this model");
+    }
+  }
+  (void)fill(source, table, head, seed, threads, &filled);
   return filled;
 }
 
 std::vector<std::string> check_start_from(ModelSource& source, const StartedModel& started,
                                           const std::string& without) {
   const ModelFacts& facts = source.facts();
-  check_fit(started, facts, !without.empty());
+  const HeadMatch head = match_head(started.shape, started.labels, facts);
+  check_fit(started, facts, head, !without.empty());
   std::vector<std::string> notes = facts.notes;
   note_description(started, facts, &notes);
   const contract::TensorTable table = contract::make_tensor_table(started.shape);
-  for (const std::string& part : new_parts_of(source, table, started.shape)) {
-    notes.push_back(initialised_note(part, facts));
+  for (const std::string& part : new_parts_of(source, table, head)) {
+    notes.push_back(initialised_note(part, facts, head));
   }
+  if (!head.note.empty()) notes.push_back(head.note);
   if (!without.empty()) (void)source.moments_step(without);
   return notes;
 }
@@ -356,18 +455,23 @@ StartingState start_from(ModelSource& source, const StartedModel& started,
                          const std::string& without) {
   const ModelFacts& facts = source.facts();
   const bool moments = !without.empty();
-  check_fit(started, facts, moments);
+  const HeadMatch head = match_head(started.shape, started.labels, facts);
+  check_fit(started, facts, head, moments);
   StartingState state;
   state.notes = facts.notes;
   note_description(started, facts, &state.notes);
   const contract::TensorTable table = contract::make_tensor_table(started.shape);
   FilledArena filled;
   const std::vector<std::string> new_parts =
-      fill(source, table, started.shape, started.seed, started.threads, &filled);
+      fill(source, table, head, started.seed, started.threads, &filled);
   state.parameters = std::move(filled.parameters);
   state.notes.insert(state.notes.end(), filled.notes.begin(), filled.notes.end());
-  note_leftovers(started, source, &state.notes);
-  if (moments) read_moments(source, table, new_parts, without, &state);
+  note_leftovers(started, source, head, &state.notes);
+  if (moments) {
+    read_moments(source, table, new_parts, without, &state);
+    order_rows(table, head, &state.first_moment);
+    order_rows(table, head, &state.second_moment);
+  }
   return state;
 }
 

@@ -15,7 +15,8 @@ struct StartedModel {
   const contract::ModelShape& shape;  // with vocabulary and labels
   const data::Vocabulary& vocabulary;
   bool lower_case;
-  std::uint64_t seed;  // of what is new
+  const std::vector<std::string>& labels;  // of Classification; empty: not known
+  std::uint64_t seed;                      // of what is new
   int threads;
   std::string described_in;  // the run file, as messages have it
 };
@@ -24,11 +25,12 @@ struct FilledArena {
   std::vector<float> parameters;  // [arena of the table]
   std::vector<std::string> notes;
 };
-// Every tensor of `shape` that the source has. Pooler and heads that it lacks as a whole are drawn
-// from `seed` as for a new run, and so is a classifier of another task or other labels; positions
-// beyond the shape's are cut. Throws Code::User for a tensor that is missing otherwise, has another
-// shape or is not finite; names and shapes come first, so that a wrong file costs neither the time
-// nor the memory of a model.
+// Every tensor of `shape`, of a model that is only tried. For pre-training, pooler and heads that
+// it lacks as a whole are drawn from `seed` as for a new run; another task goes through all of
+// them, so that drawn ones would be answers by chance: Code::User. Positions beyond the shape's are
+// cut. Throws Code::User for a tensor that is missing otherwise, has another shape or is not
+// finite; names and shapes come first, so that a wrong file costs neither the time nor the memory
+// of a model.
 [[nodiscard]] FilledArena fill_arena(ModelSource& source, const contract::ModelShape& shape,
                                      std::uint64_t seed, int threads);
 

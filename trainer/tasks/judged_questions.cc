@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -97,7 +99,8 @@ QuestionForms forms_of(QuestionSet& questions) {
 
 class JudgedQuestions final : public JudgedQuestionSet {
  public:
-  JudgedQuestions(QuestionSet questions, const TaskText& text, bool may_be_null);
+  JudgedQuestions(QuestionSet questions, const TaskText& text, bool may_be_null,
+                  bool always_answered);
 
   [[nodiscard]] const std::vector<samples::Sample>& samples() const override { return samples_; }
   [[nodiscard]] bool labelled() const override { return without_label_ == 0; }
@@ -137,19 +140,16 @@ bool has_label(const Question& question) {
   return question.impossible || !question.answers.empty();
 }
 
-JudgedQuestions::JudgedQuestions(QuestionSet questions, const TaskText& text, bool may_be_null)
+JudgedQuestions::JudgedQuestions(QuestionSet questions, const TaskText& text, bool may_be_null,
+                                 bool always_answered)
     : set_(std::move(questions)),
       vocabulary_(text.vocabulary),
       threads_(text.threads > 0 ? text.threads : base::usable_cores()) {
-  bool impossible = false;
-  for (const Question& question : set_.questions) {
-    impossible = impossible || question.impossible;
-    without_label_ += has_label(question) ? 0 : 1;
-  }
+  for (const Question& question : set_.questions) without_label_ += has_label(question) ? 0 : 1;
   options_.best = static_cast<std::size_t>(text.questions.best);
   options_.most_pieces = static_cast<std::size_t>(text.questions.max_answer);
   options_.lower_case = text.lower_case;
-  options_.may_be_null = impossible || (!labelled() && may_be_null);
+  options_.may_be_null = !always_answered && may_be_null_by_file(set_).value_or(may_be_null);
   options_.null_threshold = text.questions.null_threshold;
   cut(text);
 }
@@ -320,7 +320,7 @@ std::vector<QuestionAnswers> JudgedQuestions::answers(const Logits& logits) cons
 std::optional<BestThresholds> JudgedQuestions::best_thresholds(const Logits& logits) const {
   const bool all_have_answers = std::none_of(set_.questions.begin(), set_.questions.end(),
                                              [](const Question& one) { return one.impossible; });
-  if (all_have_answers || !labelled()) return std::nullopt;
+  if (all_have_answers || !labelled() || !options_.may_be_null) return std::nullopt;
   Predictions predictions;
   NullScores null_scores;
   for (const QuestionAnswers& question : answers(logits)) {
@@ -344,9 +344,23 @@ void JudgedQuestions::write_predictions(const Logits& logits, const base::Path& 
 
 }  // namespace
 
+std::optional<bool> may_be_null_by_file(const QuestionSet& questions) {
+  const std::vector<Question>& all = questions.questions;
+  if (std::any_of(all.begin(), all.end(), [](const Question& one) { return one.impossible; })) {
+    return true;
+  }
+  std::string_view version = questions.version;
+  if (version.starts_with('v')) version.remove_prefix(1);
+  if (version.starts_with('1') || version.starts_with('2')) return version.starts_with('2');
+  const auto labelled = std::count_if(all.begin(), all.end(), has_label);
+  if (labelled == 0) return std::nullopt;
+  return labelled < std::ssize(all);
+}
+
 std::unique_ptr<JudgedQuestionSet> judged_questions(QuestionSet questions, const TaskText& text,
-                                                    bool may_be_null) {
-  return std::make_unique<JudgedQuestions>(std::move(questions), text, may_be_null);
+                                                    bool may_be_null, bool always_answered) {
+  return std::make_unique<JudgedQuestions>(std::move(questions), text, may_be_null,
+                                           always_answered);
 }
 
 TaskSamples question_samples(const QuestionSet& questions, const TaskText& text) {

@@ -41,7 +41,7 @@ std::unique_ptr<JudgedSet> evaluation_of(const TaskDataset& dataset, const TaskT
       contexts = std::max(contexts, question.context + 1);
     }
     set.contexts.resize(contexts);
-    // All of them have labels, which decide.
+    // All of them have labels: with the version, these decide.
     return judged_questions(std::move(set), text, false);
   }
   ExampleSet set = dataset.examples(Part::Evaluation);

@@ -72,7 +72,8 @@ class JudgedSet {
                                  base::FileSystem& files) const = 0;
   // Of questions that have labels, some of them impossible: the thresholds of null odds that would
   // have scored best, and the scores with them (percent; answer_score.h), where each question's
-  // answer is its best one with a text. Nothing of all else. Code::User when a logit is not finite.
+  // answer is its best one with a text. Nothing of all else, nor where each was to have an answer.
+  // Code::User when a logit is not finite.
   [[nodiscard]] virtual std::optional<BestThresholds> best_thresholds(const Logits&) const {
     return std::nullopt;
   }
@@ -82,8 +83,12 @@ class JudgedQuestionSet : public JudgedSet {
   // Of each question, in their order. Code::User when a logit is not finite.
   [[nodiscard]] virtual std::vector<QuestionAnswers> answers(const Logits& logits) const = 0;
 };
-// may_be_null: whether a question may have no answer. A set with an impossible question knows that
-// they may, one whose questions all have answers that they may not; only else it is looked at.
+// Whether questions of a file may have no answer. They may where one of them is marked impossible;
+// else its version decides (1.1 or 2.0), and of an unknown one the answers: they may not where all
+// have one, they may where only some do. Nothing for a file without either.
+[[nodiscard]] std::optional<bool> may_be_null_by_file(const QuestionSet& questions);
+// may_be_null: whether a question may have no answer, where the file does not tell.
+// always_answered: none may, whatever the file says.
 //
 // The windows are those of prediction, and have the labels that training would have, for the loss:
 // of the question's answers the first that is wholly in the window, no answer (0, 0) if none is;
@@ -92,7 +97,8 @@ class JudgedQuestionSet : public JudgedSet {
 // Code::User if max_length leaves no room for text, or nothing is left of any text.
 [[nodiscard]] std::unique_ptr<JudgedQuestionSet> judged_questions(QuestionSet questions,
                                                                   const TaskText& text,
-                                                                  bool may_be_null);
+                                                                  bool may_be_null,
+                                                                  bool always_answered = false);
 // At least one example. labels: as the model's; empty of Regression. Examples without labels can
 // only be predicted.
 [[nodiscard]] std::unique_ptr<JudgedSet> judged_examples(ExampleSet examples, contract::Task task,

@@ -44,15 +44,17 @@ class BadAnyModel : public testing::Test {
     contract::ModelShape shape;
     data::Vocabulary vocabulary;
     bool lower_case = true;
+    std::vector<std::string> labels{};
   };
   [[nodiscard]] Wanted wanted() const { return {run_.config.model, vocabulary_of(run_)}; }
   // What is wrong but in values is also found by the look that reads no weights.
   void start(const base::Path& from, const Wanted& wanted, bool optimizer = false) const {
     (void)interchange::check_start(model_disk(), base::system_clock(), {from.string(), optimizer},
-                                   wanted.shape, wanted.vocabulary, wanted.lower_case);
+                                   wanted.shape,
+                                   {wanted.vocabulary, wanted.lower_case, wanted.labels});
     (void)interchange::starting_state(model_disk(), base::system_clock(),
-                                      {from.string(), optimizer}, wanted.shape, wanted.vocabulary,
-                                      wanted.lower_case, 1, 1);
+                                      {from.string(), optimizer}, wanted.shape,
+                                      {wanted.vocabulary, wanted.lower_case, wanted.labels}, 1, 1);
   }
   TaskRun run_;
 

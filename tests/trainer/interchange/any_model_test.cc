@@ -61,10 +61,11 @@ class AnyModelOf : public testing::Test {
   }
   static interchange::StartingState start(const base::Path& from, const contract::ModelShape& shape,
                                           const data::Vocabulary& vocabulary,
-                                          bool optimizer = false, int threads = 1) {
+                                          bool optimizer = false, int threads = 1,
+                                          const std::vector<std::string>& labels = {}) {
     return interchange::starting_state(base::posix_file_system(), base::system_clock(),
-                                       {from.string(), optimizer}, shape, vocabulary, true, kSeed,
-                                       threads);
+                                       {from.string(), optimizer}, shape,
+                                       {vocabulary, true, labels}, kSeed, threads);
   }
 
  private:
@@ -147,6 +148,23 @@ TEST_F(AnyModelOf, AHeadForTokensIsNotTakenForOneOfTexts) {
   }
 }
 
+// A random one would give random answers; a run that starts there trains it.
+TEST_F(AnyModelOf, AClassifierWithoutItsPoolerIsNotTried) {
+  for (const Task task : {Task::Classification, Task::Regression}) {
+    const base::Path model = exported(task);
+    drop_tensors(model, {"bert.pooler."});
+    for (const std::optional<Task>& asked : {std::optional<Task>(), std::optional<Task>(task)}) {
+      const base::Error error = error_of([&] { (void)open(model, asked); });
+      EXPECT_EQ(error.code(), base::Code::User);
+      EXPECT_NE(std::string(error.what()).find("model: has no bert.pooler.*, without which"),
+                std::string::npos)
+          << error.what();
+    }
+    const auto notes = start(model, run_of(task)).notes;
+    EXPECT_EQ(notes.front(), "no bert.pooler.*: initialised as for a new run");
+  }
+}
+
 TEST_F(AnyModelOf, LabelsWithoutNamesAreNumbered) {
   const TaskRun& run = run_of(Task::Classification);
   const base::Path model = exported(Task::Classification);
@@ -192,6 +210,70 @@ TEST_F(AnyModelOf, ARunOfTheSameTaskIsTakenWhole) {
                     : "");
     }
   }
+}
+
+// Rows of a classifier and its moments go where the labels of their names are.
+TEST_F(AnyModelOf, LabelsAreMatchedByTheirNames) {
+  const TaskRun& run = run_of(Task::Classification);
+  const std::size_t rows[] = {2, 0, 1};  // of "yes", "no" and "so so" there
+  for (const base::Path& from : {run.run, exported(Task::Classification, {}, true)}) {
+    const auto state =
+        start(from, run.config.model, vocabulary_of(run), true, 1, {"yes", "no", "so so"});
+    EXPECT_EQ(joined_notes(state.notes),
+              "the classifier's labels, there in the order no, so so, yes, were put in the "
+              "dataset's: yes, no, so so\n");
+    for (const auto& [ours, theirs] : {std::pair(&state.parameters, &run.state.parameters),
+                                       {&state.first_moment, &run.state.first_moment},
+                                       {&state.second_moment, &run.state.second_moment}}) {
+      EXPECT_EQ(other_tensors(run.table, *theirs, run.table, *ours),
+                (std::vector<std::string>{"classifier.bias", "classifier.weight"}));
+      for (const auto& [name, width] :
+           {std::pair("classifier.bias", 1), {"classifier.weight", 32}}) {
+        const std::int64_t offset = run.table.at(name).offset;
+        for (std::size_t i = 0; i < 3; ++i) {
+          const auto there = theirs->begin() + offset + static_cast<int>(rows[i]) * width;
+          EXPECT_TRUE(std::equal(there, there + width,
+                                 ours->begin() + offset + static_cast<int>(i) * width))
+              << name << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AnyModelOf, LabelsWithoutNamesAreMatchedByTheirOrder) {
+  const TaskRun& run = run_of(Task::Classification);
+  const base::Path model = exported(Task::Classification);
+  EXPECT_EQ(
+      start(model, run.config.model, vocabulary_of(run), false, 1, {"0", "1", "2"}).parameters,
+      run.state.parameters);
+  change_config(model, [](json& config) { config.erase("id2label"), config["num_labels"] = 3; });
+  const auto state =
+      start(model, run.config.model, vocabulary_of(run), false, 1, {"yes", "no", "so so"});
+  EXPECT_EQ(state.parameters, run.state.parameters);
+  EXPECT_EQ(joined_notes(state.notes),
+            "the classifier's labels have no names on one side and are taken in their order: "
+            "LABEL_0, LABEL_1, LABEL_2 for yes, no, so so\n");
+}
+
+TEST_F(AnyModelOf, OfOtherLabelsTheHeadIsNew) {
+  const TaskRun& run = run_of(Task::Classification);
+  const std::vector<std::string> labels{"maybe", "no", "yes"};
+  const auto state = start(run.run, run.config.model, vocabulary_of(run), false, 1, labels);
+  EXPECT_EQ(joined_notes(state.notes),
+            "classifier.*: initialised as for a new run (the labels differ: only the model has so "
+            "so, only the dataset has maybe)\n"
+            "2 tensors were not used, the first is 'classifier.bias'\n");
+  EXPECT_EQ(other_tensors(run.table, state.parameters, run.table, run.state.parameters),
+            (std::vector<std::string>{"classifier.bias", "classifier.weight"}));
+  const std::vector<float> fresh = model::initial_weights(run.table, kSeed);
+  EXPECT_EQ(other_tensors(run.table, state.parameters, run.table, fresh).size(),
+            run.table.tensors.size() - 2);
+  const base::Error error = error_of(
+      [&] { (void)start(run.run, run.config.model, vocabulary_of(run), true, 1, labels); });
+  EXPECT_EQ(error.code(), base::Code::User);
+  EXPECT_NE(std::string(error.what()).find("only the model has so so"), std::string::npos)
+      << error.what();
 }
 
 struct OtherTask {

@@ -31,7 +31,7 @@ constexpr char kThreeQuestions[] =
          "answers": [{"text": "sea", "answer_start": 15}]},
         {"id": "c", "question": "what", "is_impossible": true, "answers": []}]}]}]})";
 constexpr char kUnlabelled[] =
-    R"({"data": [{"paragraphs": [{"context": "the boat is at sea", "qas": [
+    R"({"version": "v2.0", "data": [{"paragraphs": [{"context": "the boat is at sea", "qas": [
         {"id": "a", "question": "what is at sea"}, {"id": "b", "question": "at what"}]}]}]})";
 
 class PredictFile : public TriedModel {
@@ -126,6 +126,46 @@ TEST_F(PredictFile, QuestionsHaveTheAnswersOfOneByOne) {
   (void)predict(options);
   EXPECT_FALSE(disk().exists(path() / "out" / "null_odds.json")) << "replaced as a whole";
   for (const auto& answer : read_json("predictions.json")) EXPECT_NE(answer, "");
+}
+
+// Whatever the file says of its questions.
+TEST_F(PredictFile, AnswerableHoldsForLabelledQuestions) {
+  interchange::PredictOptions options =
+      predicting(Task::QuestionAnswering, "three.json", kThreeQuestions);
+  options.choices.always_answered = true;
+  const interchange::Predicted predicted = predict(options);
+  EXPECT_FALSE(disk().exists(path() / "out" / "null_odds.json"));
+  for (const auto& answer : read_json("predictions.json")) EXPECT_NE(answer, "");
+  EXPECT_FALSE(predicted.metrics.empty());
+  EXPECT_FALSE(predicted.best.has_value());
+}
+
+TEST_F(PredictFile, TheVersionTellsWhetherAnswersMayBeMissing) {
+  const std::string of_second(kUnlabelled);
+  const auto with = [&](const std::string& version) {
+    return std::string(of_second).replace(of_second.find("\"v2.0\""), 6, version);
+  };
+  const auto has_odds = [&](const interchange::PredictOptions& options) {
+    (void)predict(options);
+    return disk().exists(path() / "out" / "null_odds.json");
+  };
+  for (const auto& [version, odds] :
+       {std::pair("\"1.1\"", false), {"\"v2.0\"", true}, {"\"\"", false}}) {
+    SCOPED_TRACE(version);
+    interchange::PredictOptions options =
+        predicting(Task::QuestionAnswering, "some.json", with(version));
+    options.force = true;
+    EXPECT_EQ(has_odds(options), odds);
+    for (const auto& answer : read_json("predictions.json")) EXPECT_TRUE(odds || answer != "");
+  }
+  interchange::PredictOptions options =
+      predicting(Task::QuestionAnswering, "some.json", with("\"\""));
+  options.force = true;
+  options.model = run_of(Task::QuestionAnswering).run;
+  options.choices.max_question = 8;
+  EXPECT_FALSE(has_odds(options)) << "the run learned from answered questions alone";
+  options.choices.null_threshold = 0;
+  EXPECT_TRUE(has_odds(options)) << "asked for";
 }
 
 // The metrics and best thresholds are those of `eval`, of a dataset of the same file; at its best

@@ -131,7 +131,7 @@ TEST_F(TensorflowImport, OpensAsAnyModelAndStartsARun) {
   const contract::TensorTable table = contract::make_tensor_table(model.shape);
   const auto state = interchange::starting_state(base::posix_file_system(), base::system_clock(),
                                                  {prefix.string(), true}, model.shape,
-                                                 model.vocabulary, true, 1, 1);
+                                                 {model.vocabulary, true, {}}, 1, 1);
   EXPECT_EQ(state.step, 3);
   EXPECT_EQ(state.parameters, model.parameters);
   const base::Path from = checkpoints_of(run()).front();

@@ -61,8 +61,8 @@ class TaskRunTest : public testing::Test {
     options.variables = [](const char*) -> const char* { return nullptr; };
     options.first_state = [](const contract::RunConfig& config, const run::RunData& data) {
       interchange::StartingState state = interchange::starting_state(
-          disk(), base::system_clock(), *config.from, config.model, data.vocabulary(),
-          data.lower_case(), config.seed, config.threads);
+          disk(), base::system_clock(), *config.from, config.model,
+          {data.vocabulary(), data.lower_case(), data.labels()}, config.seed, config.threads);
       return run::FirstState{std::move(state.parameters), std::move(state.first_moment),
                              std::move(state.second_moment), state.step, std::move(state.notes)};
     };

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -185,6 +186,36 @@ TEST(JudgedQuestions, OfASmallFile) {
 
 QuestionSet small_questions(const std::vector<Question>& questions) {
   return {"", {"a b c d", "\u0301", "e f"}, questions};
+}
+
+TEST(JudgedQuestions, MayBeNullByTheVersion) {
+  const data::Vocabulary vocabulary = letters();
+  const Question answered{"answered", "who?", 0, {{"b", 2}}, false};
+  const Question impossible{"impossible", "who?", 0, {}, true};
+  const Question unknown{"unknown", "who?", 0, {}, false};
+  struct Case {
+    const char* version;
+    std::vector<Question> questions;
+    std::optional<bool> told;
+  };
+  for (const Case& c : {Case{"1.1", {unknown}, false}, Case{"v1.1", {answered, unknown}, false},
+                        Case{"1.1", {answered, impossible}, true}, Case{"v2.0", {unknown}, true},
+                        Case{"2.0", {answered}, true}, Case{"", {answered}, false},
+                        Case{"mine", {answered, unknown}, true}, Case{"", {impossible}, true},
+                        Case{"mine", {unknown}, std::nullopt}, Case{"", {unknown}, std::nullopt}}) {
+    SCOPED_TRACE(c.version);
+    QuestionSet set = small_questions(c.questions);
+    set.version = c.version;
+    EXPECT_EQ(tasks::may_be_null_by_file(set), c.told);
+    for (const bool always : {false, true}) {
+      const auto judged = tasks::judged_questions(set, {vocabulary}, true, always);
+      const bool null = c.told.value_or(true) && !always;
+      for (const tasks::QuestionAnswers& one : judged->answers(null_logits(*judged))) {
+        EXPECT_EQ(one.prediction.empty(), null);
+      }
+      EXPECT_FALSE(always && judged->best_thresholds(null_logits(*judged)));
+    }
+  }
 }
 
 TEST(JudgedQuestions, MayBeNullByTheirLabels) {
