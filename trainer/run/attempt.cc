@@ -377,6 +377,7 @@ Resumed AttemptRunner::load_state(const std::optional<std::int64_t>& diverged_at
 std::int64_t AttemptRunner::begin(step::TrainingState* state) {
   for (const std::string& warning : inputs_->data->warnings()) {
     context_.journal.write(contract::WarningRecord{warning});
+    if (writes()) base::log(base::LogLevel::Warning, warning);
   }
   if (!config_.from) {
     state->parameters = model::initial_weights(table_, config_.seed, config_.threads);
@@ -393,6 +394,7 @@ std::int64_t AttemptRunner::begin(step::TrainingState* state) {
   }
   for (const std::string& note : first.notes) {
     context_.journal.write(contract::WarningRecord{note});
+    if (writes()) base::log(base::LogLevel::Info, note);
   }
   state->parameters = std::move(first.parameters);
   state->first_moment = std::move(first.first_moment);

@@ -61,8 +61,11 @@ base::Path make_task_dataset(const base::Path& directory, Task task) {
 std::string task_run_text(Task task, const base::Path& dataset, const std::string& more_of_model) {
   std::string model = "layers: 2, hidden: 32, heads: 2, feed_forward: 64, max_positions: 48";
   if (!more_of_model.empty()) model += ", " + more_of_model;
+  const std::string questions =
+      task == Task::QuestionAnswering ? "questions: {max_question: 20}\n" : "";
   return "name: tuned\ntask: " + contract::name_of(task) + "\nmodel: {" + model +
-         "}\ndata: {path: " + dataset.string() + ", max_length: 40}\nthreads: 1\nsteps: 9\n";
+         "}\ndata: {path: " + dataset.string() + ", max_length: 40}\nthreads: 1\nsteps: 9\n" +
+         questions;
 }
 
 TaskRun make_task_run(const base::Path& directory, Task task) {
