@@ -221,6 +221,10 @@ class Builder:
         return target
 
 
+# Of the simulation: the first that shows a fault ends it, and which that is changes with every change of the controller.
+WORLDS = "200"
+
+
 def run_test(builder, mutant, number, whole=False):
     """The exit code and output of the test with a fault switched on (0: none). 124: it did not end."""
     command = [str(builder.folder / "bin" / mutant.program), "--gtest_color=no"]
@@ -229,7 +233,7 @@ def run_test(builder, mutant, number, whole=False):
     try:
         done = subprocess.run(command, cwd=(builder.build / builder.outputs[mutant.program]).parent, capture_output=True, text=True,
                               errors="replace", timeout=TEST_SECONDS, stdin=subprocess.DEVNULL,
-                              env={**os.environ, "REGATTA_MUTANT": str(number)})
+                              env={**os.environ, "REGATTA_MUTANT": str(number), **({"REGATTA_WORLDS": WORLDS} if number else {})})
         return done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired as end:
         return 124, (end.stdout or b"").decode(errors="replace")
