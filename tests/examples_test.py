@@ -179,6 +179,13 @@ def answer_f1(predicted, expected):
     return 2 * common / (len(one) + len(other)) if common else 0.0
 
 
+def told(result):
+    """Prints the last line of a test of ours; its exit code."""
+    failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
+    print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
 class Examples(unittest.TestCase):
     """By name: pretrain is what others begin with, and is typed first."""
 
@@ -326,9 +333,7 @@ def main():
         result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(ours))
     finally:
         WORK.close()
-    failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
-    print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+    return told(result)
 
 
 if __name__ == "__main__":

@@ -14,20 +14,12 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 vocabulary=$(realpath "$1")
 shift
-version=0.23.2
 bench=${BUILD:-$root/build/release}/tests/bench/features_bench
 peer=$root/build/peer
-for file in "$vocabulary/vocab.txt" "$vocabulary/tokenizer.json" "$bench" "$@"; do
-  if [ ! -e "$file" ]; then
-    echo "$file is not there; name an existing one, or build the target features_bench" >&2
-    exit 1
-  fi
-done
-if ! grep -qs "\"version\": \"$version\"" "$peer/node_modules/tokenizers/package.json"; then
-  mkdir -p "$peer"
-  printf '{"private": true, "dependencies": {"tokenizers": "%s"}}\n' "$version" >"$peer/package.json"
-  npm --prefix "$peer" install --no-audit --no-fund --loglevel=error >&2
-fi
+# shellcheck source=/dev/null
+. "$here/peer.sh"
+need_files features_bench "$vocabulary/vocab.txt" "$vocabulary/tokenizer.json" "$bench" "$@"
+install_peer "$peer"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 - "$work" "${COPIES:-11}" "$@" <<'PY'

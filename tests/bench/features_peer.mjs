@@ -3,12 +3,13 @@
 // which runs both sides in turn on each file, each in a process of its own, and prints one JSON.
 //   node features_peer.mjs measure PEER FILE TOKENIZER_JSON
 // is one run of the peer; UV_THREADPOOL_SIZE sets the threads that encode, beside the one that labels.
-import {spawnSync} from 'node:child_process';
 import {readFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {availableParallelism} from 'node:os';
 import {basename, join} from 'node:path';
 import {fileURLToPath} from 'node:url';
+
+import {median, run} from './sides.mjs';
 
 const QUESTIONS_PER_BATCH = 1000;  // as datasets.map() takes them
 const MAX_LENGTH = 384;
@@ -94,18 +95,6 @@ async function measure(peer, file, model) {
   };
 }
 
-function run(command, args, environment) {
-  const result = spawnSync(command, args, {
-    encoding: 'utf8', env: {...process.env, ...environment}, stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  if (result.status !== 0) {
-    process.stderr.write(`${command} failed (status ${result.status}); see above\n`);
-    process.exit(1);
-  }
-  return JSON.parse(result.stdout);
-}
-
-const median = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
 const best = (runs) => runs.reduce((a, b) => (b.questions_per_second > a.questions_per_second ? b : a));
 
 function compareOn(file, {peer, bench, vocabulary, rounds, threads}) {

@@ -15,18 +15,10 @@ text=$(realpath "$1")
 vocabulary=$(realpath "$2")
 rounds=${3:-3}
 bytes=${4:-6000000}
-version=0.23.2
 bench=${BUILD:-$root/build/release}/tests/bench/tokenizer_bench
 peer=$root/build/peer
-for file in "$text" "$vocabulary/vocab.txt" "$vocabulary/tokenizer.json" "$bench"; do
-  if [ ! -e "$file" ]; then
-    echo "$file is not there; name an existing one, or build the target tokenizer_bench" >&2
-    exit 1
-  fi
-done
-if ! grep -qs "\"version\": \"$version\"" "$peer/node_modules/tokenizers/package.json"; then
-  mkdir -p "$peer"
-  printf '{"private": true, "dependencies": {"tokenizers": "%s"}}\n' "$version" >"$peer/package.json"
-  npm --prefix "$peer" install --no-audit --no-fund --loglevel=error >&2
-fi
+# shellcheck source=/dev/null
+. "$here/peer.sh"
+need_files tokenizer_bench "$text" "$vocabulary/vocab.txt" "$vocabulary/tokenizer.json" "$bench"
+install_peer "$peer"
 exec node "$here/tokenizer_peer.mjs" compare "$peer" "$bench" "$text" "$vocabulary" "$rounds" "$bytes"

@@ -3,12 +3,13 @@
 // which runs both sides in turn on the same bytes, each in a process of its own, and prints one JSON.
 //   node tokenizer_peer.mjs measure PEER TEXT TOKENIZER_JSON BYTES
 // is one run of the peer; RAYON_NUM_THREADS sets its threads.
-import {spawnSync} from 'node:child_process';
 import {closeSync, openSync, readFileSync, readSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {availableParallelism} from 'node:os';
 import {join} from 'node:path';
 import {fileURLToPath} from 'node:url';
+
+import {median, run} from './sides.mjs';
 
 const LINES_PER_BATCH = 4096;
 
@@ -53,19 +54,6 @@ async function measure(peer, text, model, bytes) {
     mb_per_second: size / seconds * 1e-6, mb_per_cpu_second: size / cpu * 1e-6,
   };
 }
-
-function run(command, args, environment) {
-  const result = spawnSync(command, args, {
-    encoding: 'utf8', env: {...process.env, ...environment}, stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  if (result.status !== 0) {
-    process.stderr.write(`${command} failed (status ${result.status}); see above\n`);
-    process.exit(1);
-  }
-  return JSON.parse(result.stdout);
-}
-
-const median = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
 
 function summary(runs) {
   return {

@@ -21,7 +21,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
-from examples_test import answer_f1, journal, normalised  # noqa: E402
+from examples_test import answer_f1, journal, normalised, told  # noqa: E402
 from served import NO_DEFAULTS, OverSocket, serve_here, server_of  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else ROOT / "build" / "release"
@@ -266,9 +266,7 @@ def main():
             result = unittest.TextTestRunner(verbosity=2).run(suite)
         finally:
             WORLD.close()
-    failed, skipped = len(result.failures) + len(result.errors), len(result.skipped)
-    print(f"{result.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+    return told(result)
 
 
 if __name__ == "__main__":
