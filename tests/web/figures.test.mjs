@@ -9,9 +9,9 @@ const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
 const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
 const bundle = buildSync({
   stdin: {
-    contents: `export * as show from "./src/format"; export * as history from "./src/history";
-      export * as plan from "./src/plan"; export * as timeline from "./src/timeline";
-      export { parseRoute, runHash } from "./src/route";`,
+    contents: `export * as show from "./src/base/format"; export * as history from "./src/run/history";
+      export * as plan from "./src/run/plan"; export * as timeline from "./src/parts/timeline";
+      export { parseRoute, runHash } from "./src/base/route";`,
     resolveDir: web,
   },
   absWorkingDir: web,

@@ -1,40 +1,41 @@
-import { useState } from "preact/hooks";
-import type { RunRow } from "./api";
-import { api } from "./api";
-import { usePoll } from "./poll";
-import { useRoute } from "./route";
-import { RunList } from "./run_list";
-import { RunPage } from "./run_page";
-import { Sail } from "./icons";
-import { Login } from "./login";
-import { useSession } from "./session";
+import { useRoute } from "./base/route";
+import { useSession } from "./base/session";
+import { Frame } from "./frame";
+import { Login } from "./parts/login";
+import { Loaded } from "./parts/loaded";
+import { RunPage } from "./run/run_page";
+import { RunList } from "./runs/run_list";
+
+// Each of these is a script of its own.
+const load = {
+  compare: () => import("./compare/compare_view"),
+  nodes: () => import("./nodes/nodes_view"),
+  cluster: () => import("./cluster/cluster_view"),
+  events: () => import("./events/events_view"),
+  submit: () => import("./submit/submit_view"),
+  settings: () => import("./settings/settings_view"),
+};
 
 function Pages() {
   const route = useRoute();
-  const [runs, setRuns] = useState<RunRow[] | null>(null);
-  const health = usePoll(route.page === "runs" ? "runs" : null, 1000, async (signal) => {
-    setRuns((await api.runs(signal)).runs);
-  });
-  if (route.page === "runs") return <RunList runs={runs} health={health} />;
-  return <RunPage key={route.id} id={route.id} tab={route.tab} />;
+  if (route.page === "runs") return <RunList query={route.query} />;
+  if (route.page === "run") return <RunPage key={route.id} id={route.id} tab={route.tab} />;
+  const props = { query: route.query };
+  if (route.page === "compare") return <Loaded load={load.compare} name="CompareView" props={props} />;
+  if (route.page === "nodes") return <Loaded load={load.nodes} name="NodesView" props={props} />;
+  if (route.page === "cluster") return <Loaded load={load.cluster} name="ClusterView" props={props} />;
+  if (route.page === "events") return <Loaded load={load.events} name="EventsView" props={props} />;
+  if (route.page === "submit") return <Loaded load={load.submit} name="SubmitView" props={props} />;
+  return <Loaded load={load.settings} name="SettingsView" props={props} />;
 }
 
 export function App() {
   const { state, problem } = useSession();
   return (
-    <>
-      <header class="top">
-        <a class="brand" href="#/" aria-label="Regatta, all runs">
-          <Sail />
-          <span>Regatta</span>
-        </a>
-        <span class="motto">time to accuracy</span>
-      </header>
-      <main>
-        {state === "open" && <Pages />}
-        {state === "opening" && <p class="loading">Opening …</p>}
-        {state === "closed" && <Login problem={problem} />}
-      </main>
-    </>
+    <Frame open={state === "open"}>
+      {state === "open" && <Pages />}
+      {state === "opening" && <p class="loading">Opening …</p>}
+      {state === "closed" && <Login problem={problem} />}
+    </Frame>
   );
 }

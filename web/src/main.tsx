@@ -1,9 +1,13 @@
 import { render } from "preact";
 import { App } from "./app";
-import { startSession } from "./session";
+import { startKeys } from "./base/keys";
+import { startSession } from "./base/session";
+import { startTheme } from "./base/theme";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 
+startTheme();
+startKeys();
 startSession();
 const root = document.getElementById("app");
 if (root) render(<App />, root);

@@ -1,0 +1,93 @@
+// A request to the controller. Paths are relative, so the page also works below a proxy's sub-path.
+import { session } from "./session";
+
+// The controller answered, and the answer is no.
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+const kRequestMilliseconds = 10_000;
+const kRemembered = 32; // answers
+
+// What an address answered last: the same object again, where it is still the same.
+const answers = new Map<string, { tag: string; value: unknown }>();
+
+function remember(path: string, tag: string | null, value: unknown) {
+  answers.delete(path);
+  if (tag == null) return;
+  answers.set(path, { tag, value });
+  const oldest = answers.keys().next();
+  if (answers.size > kRemembered && !oldest.done) answers.delete(oldest.value);
+}
+
+interface Asked {
+  method: "GET" | "POST" | "DELETE";
+  body?: unknown;
+  key?: string; // Idempotency-Key
+}
+
+async function request<T>(path: string, signal: AbortSignal, asked: Asked): Promise<T> {
+  // AbortSignal.any is newer than the browsers that clusters' desktops have.
+  const limit = new AbortController();
+  const token = session.token();
+  const abort = () => limit.abort();
+  const timer = setTimeout(abort, kRequestMilliseconds);
+  signal.addEventListener("abort", abort);
+  const known = asked.method === "GET" ? answers.get(path) : undefined;
+  try {
+    const response = await fetch(`api/v1/${path}`, {
+      method: asked.method,
+      signal: limit.signal,
+      headers: {
+        accept: "application/json",
+        ...(token != null && { authorization: `Bearer ${token}` }),
+        ...(known && { "if-none-match": known.tag }),
+        ...(asked.key != null && { "idempotency-key": asked.key }),
+        ...(asked.body !== undefined && { "content-type": "application/json" }),
+      },
+      ...(asked.body !== undefined && { body: JSON.stringify(asked.body) }),
+      cache: "no-store",
+    });
+    newestTrouble = response.headers.get("x-regatta-trouble");
+    if (response.status === 304 && known) return known.value as T;
+    if (!response.ok) {
+      const body = await response.json().catch(() => null);
+      const message = String(body?.detail ?? `HTTP status ${response.status}`);
+      // A proxy answers 502–504 for a controller that is away.
+      if (response.status >= 502 && response.status <= 504) throw new Error(message);
+      if (response.status === 401) session.refused(token);
+      throw new Refusal(response.status, message);
+    }
+    const value = (await response.json()) as T;
+    if (asked.method === "GET") remember(path, response.headers.get("etag"), value);
+    return value;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+// Why the controller cannot write its store, by its newest answer: all that it shows stands still.
+let newestTrouble: string | null = null;
+export const trouble = () => newestTrouble;
+
+export function get<T>(path: string, signal: AbortSignal): Promise<T> {
+  return request<T>(path, signal, { method: "GET" });
+}
+
+const kNever = new AbortController().signal;
+export function post<T>(path: string, body?: unknown, key?: string): Promise<T> {
+  return request<T>(path, kNever, { method: "POST", body, ...(key != null && { key }) });
+}
+export function remove<T>(path: string): Promise<T> {
+  return request<T>(path, kNever, { method: "DELETE" });
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,66 @@
+import { useEffect, useState } from "preact/hooks";
+
+// Everything that a reload must keep is in the hash: #/?state=failed, #/runs/<id>[/<tab>], #/<view>.
+export const kTabs = ["curves", "time", "checkpoints", "plan", "log", "events", "details"] as const;
+export type Tab = (typeof kTabs)[number];
+export const kViews = ["compare", "nodes", "cluster", "events", "submit", "settings"] as const;
+export type View = (typeof kViews)[number];
+export type Route = { query: URLSearchParams } & (
+  { page: "runs" } | { page: "run"; id: string; tab: Tab } | { page: View }
+);
+
+export function parseRoute(hash: string): Route {
+  const [, path = "", search = ""] = /^#([^?]*)\??(.*)$/.exec(hash) ?? [];
+  const query = new URLSearchParams(search);
+  const view = kViews.find((name) => path === `/${name}`);
+  if (view) return { page: view, query };
+  const match = /^\/runs\/([^/]+)(?:\/([a-z]+))?\/?$/.exec(path);
+  if (!match?.[1]) return { page: "runs", query };
+  const tab = kTabs.find((name) => name === match[2]) ?? kTabs[0];
+  try {
+    return { page: "run", id: decodeURIComponent(match[1]), tab, query };
+  } catch {
+    return { page: "runs", query };
+  }
+}
+
+export function runHash(id: string, tab?: Tab): string {
+  return `#/runs/${encodeURIComponent(id)}${tab && tab !== kTabs[0] ? `/${tab}` : ""}`;
+}
+
+// The address with other values of the query; null takes one out.
+export function withQuery(hash: string, changes: Record<string, string | null>): string {
+  const path = hash.split("?")[0] || "#/";
+  const query = new URLSearchParams(hash.split("?")[1]);
+  for (const [key, value] of Object.entries(changes)) {
+    if (value == null || value === "") query.delete(key);
+    else query.set(key, value);
+  }
+  query.sort();
+  const text = query.toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+// Goes there; in place of where one is for what is no place of its own, as each letter that is typed.
+export function go(hash: string, how: "visit" | "replace" = "visit") {
+  if (hash === (location.hash || "#/")) return;
+  if (how === "visit") {
+    location.hash = hash;
+    return;
+  }
+  history.replaceState(null, "", hash);
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+}
+export function setQuery(changes: Record<string, string | null>, how?: "visit" | "replace") {
+  go(withQuery(location.hash, changes), how);
+}
+
+export function useRoute(): Route {
+  const [route, setRoute] = useState(() => parseRoute(location.hash));
+  useEffect(() => {
+    const follow = () => setRoute(parseRoute(location.hash));
+    window.addEventListener("hashchange", follow);
+    return () => window.removeEventListener("hashchange", follow);
+  }, []);
+  return route;
+}

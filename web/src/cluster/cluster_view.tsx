@@ -1,0 +1,3 @@
+export function ClusterView({ query }: { query: URLSearchParams }) {
+  return <p class="nothing">cluster {query.toString()}</p>;
+}

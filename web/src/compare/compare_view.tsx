@@ -1,0 +1,3 @@
+export function CompareView({ query }: { query: URLSearchParams }) {
+  return <p class="nothing">compare {query.toString()}</p>;
+}

@@ -1,0 +1,109 @@
+import { useRef, useState } from "preact/hooks";
+import type { Run, RunEvent } from "../base/api";
+import { api, hasEnded } from "../base/api";
+import type { Newest } from "./events";
+import { nameOf, newest, placeOf, withNewer, withOlder } from "./events";
+import * as show from "../base/format";
+import { ErrorPanel } from "../parts/notices";
+import { usePoll } from "../base/poll";
+
+const kFirst = 8; // events, until older ones are asked for
+const kOlder = 50;
+const kMostAtOnce = 1000; // the API's limit
+
+// Names and words come from journals, logs, Slurm and people.
+const clean = show.withoutEscapes;
+
+function EventRow({ event }: { event: RunEvent }) {
+  const place = placeOf(event);
+  return (
+    <tr>
+      <td class="nowrap">{show.when(event.at)}</td>
+      <td class="reason">
+        {nameOf(clean(event.kind))}
+        {event.words && <span class="small">{clean(event.words)}</span>}
+      </td>
+      <td class={place.length > 0 ? "" : "none"} data-name="Where">
+        {place.map((part, index) => (
+          <span key={index}>
+            {index > 0 && ", "}
+            {clean(part)}
+          </span>
+        ))}
+        {place.length === 0 && show.kDash}
+      </td>
+      <td class={event.by ? "" : "none"} data-name="Asked by">
+        {event.by ? clean(event.by) : show.kDash}
+      </td>
+    </tr>
+  );
+}
+
+function EventTable({ events }: { events: RunEvent[] }) {
+  return (
+    <div class="scroll">
+      <table class="cards">
+        <thead>
+          <tr>
+            <th scope="col">Time</th>
+            <th scope="col">Event</th>
+            <th scope="col">Where</th>
+            <th scope="col">Asked by</th>
+          </tr>
+        </thead>
+        <tbody>
+          {events.map((event) => (
+            <EventRow key={event.number} event={event} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+export function EventList({ run }: { run: Run }) {
+  const [list, setList] = useState<Newest | null>(null);
+  const [room, setRoom] = useState(kFirst);
+  const kept = useRef(list);
+
+  const health = usePoll(`${run.id} ${room}`, hasEnded(run) ? 5000 : 1000, async (signal) => {
+    const ask = (which: string) => api.events(run.id, which, signal);
+    const known = kept.current;
+    const news = known && (await ask(`since=${known.next}`));
+    // A page that was hidden for long may have missed more than one answer has: it begins again.
+    let now =
+      known && news && !news.more
+        ? withNewer(known, news, room)
+        : newest(await ask(`limit=${Math.min(room, kMostAtOnce)}`));
+    const missing = room - now.events.length;
+    const oldest = now.events[now.events.length - 1];
+    if (now.more && missing > 0 && oldest) {
+      const limit = Math.min(missing, kMostAtOnce);
+      now = withOlder(now, await ask(`before=${oldest.number}&limit=${limit}`));
+    }
+    kept.current = now;
+    setList(now);
+  });
+
+  const busy = list != null && list.events.length < room;
+  return (
+    <section class="events" aria-label="What happened">
+      <h2>What happened</h2>
+      {health.refusal && (
+        <ErrorPanel title="The events cannot be shown" text={health.refusal.message} />
+      )}
+      {list == null && !health.refusal && <p class="loading">Loading events…</p>}
+      {list?.events.length === 0 && <p class="nothing">No events of this run are recorded.</p>}
+      {list != null && list.events.length > 0 && <EventTable events={list.events} />}
+      {list?.more && (
+        <button
+          type="button"
+          disabled={busy}
+          onClick={() => setRoom(list.events.length + kOlder)}
+        >
+          {busy ? "Loading…" : "Older events"}
+        </button>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,49 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { messageOf } from "../base/request";
+
+// A native dialog, which traps the keyboard, closes on Escape and gives the focus back. It is open
+// while the component is there.
+export function Dialog({
+  title,
+  wide = false,
+  onClose,
+  children,
+}: {
+  title: string;
+  wide?: boolean;
+  onClose: () => void;
+  children: (close: () => void) => ComponentChildren;
+}) {
+  const place = useRef<HTMLDialogElement>(null);
+  const name = useId();
+  useEffect(() => place.current?.showModal(), []);
+  return (
+    <dialog ref={place} class={wide ? "wide" : undefined} aria-labelledby={name} onClose={onClose}>
+      <h2 id={name}>{title}</h2>
+      {children(() => place.current?.close())}
+    </dialog>
+  );
+}
+
+// Something that is asked of the controller, once at a time.
+export function useAction() {
+  const sent = useRef(false); // state would be a render late for a double click
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<string | null>(null);
+  const act = async (task: () => Promise<void>) => {
+    if (sent.current) return;
+    sent.current = true;
+    setBusy(true);
+    setFailure(null);
+    try {
+      await task();
+    } catch (error) {
+      setFailure(messageOf(error));
+    } finally {
+      sent.current = false;
+      setBusy(false);
+    }
+  };
+  return { busy, failure, act };
+}

@@ -1,0 +1,71 @@
+import type { Health } from "../base/poll";
+import { useNow } from "../base/poll";
+import type { Slurm } from "../base/api";
+import { duration, when } from "../base/format";
+
+// Says that the controller is away and how old the figures are. aria-live: once, not every second.
+export function Connection({ health }: { health: Health }) {
+  const away = health.failure != null;
+  const now = useNow(away);
+  const age =
+    health.lastData == null ? null : Math.max(0, Math.round((now - health.lastData) / 1000));
+  return (
+    <div role="status" aria-live="polite">
+      {away && (
+        <div class="notice away">
+          <strong>Controller unreachable</strong>
+          <span aria-live="off">
+            {age == null
+              ? ", no data yet."
+              : `, last data ${age < 60 ? `${age} s` : duration(age)} ago.`}{" "}
+            Trying again; runs go on without it.
+          </span>
+        </div>
+      )}
+      {!away && health.trouble != null && (
+        <div class="notice away">
+          <strong>Figures stand still</strong>
+          <span>: {health.trouble}. Runs go on.</span>
+        </div>
+      )}
+    </div>
+  );
+}
+
+export function ErrorPanel({ title, text }: { title: string; text: string }) {
+  return (
+    <section class="notice error" role="alert">
+      <strong>{title}</strong>
+      <pre>{text}</pre>
+    </section>
+  );
+}
+
+// What the page shows of a run's job is as old as Slurm's newest answer; the journal goes on.
+export function SilentSlurm({ slurm }: { slurm: Slurm | null | undefined }) {
+  if (slurm?.trouble == null) return null;
+  const since = slurm.answered_at == null ? "yet" : `since ${when(slurm.answered_at)}`;
+  const waits = slurm.cancel_waits_since;
+  return (
+    <section class="notice warning" role="status">
+      <strong>
+        Slurm has not answered {since}
+        {slurm.age_seconds != null && ` (${duration(slurm.age_seconds)})`}
+      </strong>
+      {waits != null && <p>The cancellation waits since {when(waits)}.</p>}
+      <p>{slurm.trouble}</p>
+    </section>
+  );
+}
+
+export function Warnings({ warnings }: { warnings: string[] }) {
+  if (warnings.length === 0) return null;
+  return (
+    <section class="notice warning">
+      <strong>{warnings.length === 1 ? "Warning" : `${warnings.length} warnings`}</strong>
+      {warnings.map((text, index) => (
+        <p key={index}>{text}</p>
+      ))}
+    </section>
+  );
+}

@@ -1,0 +1,107 @@
+import type { Run } from "../base/api";
+import { hasEnded } from "../base/api";
+import * as show from "../base/format";
+import { runHash } from "../base/route";
+import { Figure } from "../parts/figure";
+import { StateBadge } from "../parts/icons";
+import { Progress } from "../runs/columns";
+import { CancelButton } from "./cancel";
+import { headline } from "./headline";
+import type { History } from "./history";
+import { ResumeButton } from "./resume";
+
+function Figures({ run }: { run: Run }) {
+  const title = run.metric === "mlm_accuracy" ? "Accuracy" : show.metricTitle(run.metric);
+  const steps = Math.max(run.step, run.steps); // an attempt goes on as it began, past a lowered end
+  const share = steps > 0 ? `${Math.floor((100 * run.step) / steps)} %` : undefined;
+  const restarts = run.attempts > 1 ? `attempt ${run.attempts}` : undefined;
+  return (
+    <dl class="figures">
+      <Figure
+        name="Step"
+        value={`${show.count(run.step)} / ${show.count(steps)}`}
+        note={share}
+      />
+      <Figure name={title} value={show.metric(run.metric, run.value)} />
+      <Figure name="Target" value={show.target(run) ?? "none"} />
+      <Figure
+        name="Baseline"
+        value={show.isLoss(run.metric) ? show.kDash : show.metric(run.metric, run.baseline)}
+        note="best constant guess"
+      />
+      <Figure
+        name="Samples/s"
+        value={show.number(run.samples_per_second)}
+        note={
+          run.tokens_per_second == null
+            ? undefined
+            : `${show.count(run.tokens_per_second)} tokens/s`
+        }
+      />
+      <Figure name="Training" value={show.duration(run.training_seconds)} note={restarts} />
+      <Figure name="Since submission" value={show.duration(run.since_submission_seconds)} />
+    </dl>
+  );
+}
+
+// Its task, unless it is the usual one, and what it began with.
+function Beginning({ run }: { run: Run }) {
+  const task = run.task != null && run.task !== "pretraining" ? run.task : null;
+  const from = run.from;
+  if (task == null && from == null) return null;
+  const verb = from?.path == null ? "continues" : "begins with";
+  return (
+    <div class="small">
+      {task}
+      {task != null && from != null ? ", " : ""}
+      {from == null ? null : from.run == null ? (
+        `${verb} ${from.path}`
+      ) : (
+        <>
+          {verb} {from.checkpoint} of <a href={runHash(from.run)}>{from.run}</a>
+        </>
+      )}
+    </div>
+  );
+}
+
+export function Header({
+  run,
+  history,
+  onChange,
+}: {
+  run: Run;
+  history: History;
+  onChange: (run: Run) => void;
+}) {
+  const head = headline(run, history);
+  return (
+    <>
+      <div class="run-head">
+        <div class="run-title">
+          <h1>{run.name}</h1>
+          <div class="run-state" role="status">
+            <StateBadge state={run.state} />
+            <span>{run.state_text}</span>
+          </div>
+          <Beginning run={run} />
+        </div>
+        {!hasEnded(run) && <CancelButton run={run} onChange={onChange} />}
+        {hasEnded(run) && run.state !== "succeeded" && (
+          <ResumeButton run={run} onChange={onChange} />
+        )}
+      </div>
+      <section class="summary">
+        <div class={`headline ${head.tone}`}>
+          <span class="caption">{head.caption}</span>
+          <strong>{head.figure}</strong>
+          <span class="small">{head.note}</span>
+        </div>
+        <div class="summary-figures">
+          <Figures run={run} />
+          <Progress run={run} label={false} />
+        </div>
+      </section>
+    </>
+  );
+}

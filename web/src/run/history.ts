@@ -1,0 +1,118 @@
+import type {
+  Checkpoint,
+  CheckpointRow,
+  EvaluationRow,
+  Metrics,
+  Prediction,
+  StepRow,
+  Timeline,
+} from "../base/api";
+
+// The series of one run as the page keeps them: what the cursor delivered, in order of time.
+export interface History {
+  cursor: number;
+  steps: StepRow[];
+  evaluations: EvaluationRow[];
+  checkpoints: CheckpointRow[];
+  timeline: Timeline | null; // of the newest step
+  prediction: Prediction | null;
+}
+
+export function emptyHistory(): History {
+  return {
+    cursor: 0,
+    steps: [],
+    evaluations: [],
+    checkpoints: [],
+    timeline: null,
+    prediction: null,
+  };
+}
+
+const kMostSteps = 4000;
+
+// Rows come in order of time. The controller sends a row twice rather than never, so a row that is no
+// newer than the newest is one that is here already (or of a clock that was corrected, which would
+// break the charts' search by time).
+function append<Row extends [number, number, ...unknown[]]>(kept: Row[], rows: Row[]): Row[] {
+  const all = kept.slice();
+  let last = all[all.length - 1]?.[1] ?? -Infinity;
+  for (const row of rows) {
+    if (!(row[1] > last)) continue;
+    all.push(row);
+    last = row[1];
+  }
+  return all.length > kept.length ? all : kept;
+}
+
+// What happened to checkpoints is a list of events; several may share a moment.
+function appendEvents(kept: CheckpointRow[], rows: CheckpointRow[]): CheckpointRow[] {
+  const known = new Set(kept.map(String));
+  const fresh = rows.filter((row) => !known.has(String(row)));
+  return fresh.length > 0 ? [...kept, ...fresh] : kept;
+}
+
+function thin(rows: StepRow[]): StepRow[] {
+  if (rows.length <= kMostSteps) return rows;
+  const newest = rows.length - 1;
+  return rows.filter((_, index) => index % 2 === 0 || index === newest);
+}
+
+export function extend(history: History, metrics: Metrics): History {
+  return {
+    cursor: metrics.cursor,
+    steps: thin(append(history.steps, metrics.steps)),
+    evaluations: append(history.evaluations, metrics.evaluations),
+    checkpoints: appendEvents(history.checkpoints, metrics.checkpoints),
+    timeline: metrics.timeline,
+    prediction: metrics.prediction,
+  };
+}
+
+// The line of least squares through a window of about a fiftieth of the rows, at its place: in the
+// middle a centred mean, which does not lag behind as a running one would; at the ends, where the
+// window cannot be centred, neither that nor one noisy value. Gaps stay gaps.
+export function smooth(values: (number | null)[]): (number | null)[] {
+  const reach = Math.max(2, Math.round(values.length / 100));
+  const width = Math.min(values.length, 2 * reach + 1);
+  return values.map((value, i) => {
+    if (value == null) return null; // no finite number in the journal: a loss that overflowed
+    const low = Math.max(0, Math.min(i - reach, values.length - width));
+    let [n, x, y, xx, xy] = [0, 0, 0, 0, 0];
+    for (let k = low; k < low + width; ++k) {
+      const of = values[k];
+      if (of == null) continue;
+      n += 1;
+      x += k - i;
+      y += of;
+      xx += (k - i) * (k - i);
+      xy += (k - i) * of;
+    }
+    const spread = n * xx - x * x;
+    return spread > 0 ? (y * xx - x * xy) / spread : y / n;
+  });
+}
+
+// The journal says "written" and later "removed" of one name. One entry per name: the newest write,
+// with what has become of it. A failure is an entry of its own.
+export function currentCheckpoints(rows: Checkpoint[]): Checkpoint[] {
+  const byName = new Map<string, Checkpoint>();
+  const failures: Checkpoint[] = [];
+  for (const row of rows) {
+    const written = byName.get(row.name);
+    if (row.status === "written") byName.set(row.name, row);
+    else if (row.status === "failed") failures.push(row);
+    else byName.set(row.name, written ? { ...written, status: row.status } : row);
+  }
+  return [...byName.values(), ...failures].sort((a, b) => a.step - b.step);
+}
+
+// Names that were removed and not written again.
+export function removedNames(rows: CheckpointRow[]): Set<string> {
+  const removed = new Set<string>();
+  for (const [, , name, status] of rows) {
+    if (status === "removed") removed.add(name);
+    if (status === "written") removed.delete(name);
+  }
+  return removed;
+}

@@ -1,0 +1,164 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Checkpoint, Plan, Run } from "../base/api";
+import { api, hasEnded } from "../base/api";
+import * as show from "../base/format";
+import { useShortcuts } from "../base/keys";
+import { usePoll } from "../base/poll";
+import type { Tab } from "../base/route";
+import { go, kTabs, runHash } from "../base/route";
+import { Loaded } from "../parts/loaded";
+import { Connection, ErrorPanel, SilentSlurm, Warnings } from "../parts/notices";
+import { Header } from "./header";
+import type { History } from "./history";
+import { currentCheckpoints, emptyHistory, extend } from "./history";
+
+// Each tab is a script of its own.
+const load = {
+  curves: () => import("./curves_tab"),
+  time: () => import("../time/time_tab"),
+  checkpoints: () => import("../checkpoints/checkpoint_tab"),
+  plan: () => import("../plan/plan_tab"),
+  log: () => import("../logs/log_tab"),
+  events: () => import("../events/event_list"),
+  details: () => import("../details/details_tab"),
+};
+
+const kTabNames: Record<Tab, string> = {
+  curves: "Curves",
+  time: "Time",
+  checkpoints: "Checkpoints",
+  plan: "Plan",
+  log: "Log",
+  events: "Events",
+  details: "Details",
+};
+
+function TabBar({ id, tab, checkpoints }: { id: string; tab: Tab; checkpoints: number | null }) {
+  const beside = (by: 1 | -1) => {
+    const next = kTabs[(kTabs.indexOf(tab) + by + kTabs.length) % kTabs.length];
+    go(runHash(id, next), "replace");
+  };
+  useShortcuts([
+    { keys: "l", does: "Log of the run", act: () => go(runHash(id, "log")) },
+    { keys: "]", does: "Next tab", act: () => beside(1) },
+    { keys: "[", does: "Tab before", act: () => beside(-1) },
+    { keys: "Escape", does: "Back to the runs", act: () => go("#/") },
+  ]);
+  const press = (event: KeyboardEvent) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (by !== 1 && by !== -1) return;
+    event.preventDefault();
+    beside(by);
+  };
+  // Where arrows have moved the place, the focus goes with it.
+  const bar = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (!bar.current?.contains(document.activeElement)) return;
+    bar.current.querySelector<HTMLElement>("[aria-current]")?.focus();
+  }, [tab]);
+  return (
+    <nav class="tabs" aria-label="Run details" ref={bar} onKeyDown={press}>
+      {kTabs.map((name) => (
+        <a key={name} href={runHash(id, name)} aria-current={name === tab ? "page" : undefined}>
+          {kTabNames[name]}
+          {name === "checkpoints" && checkpoints != null && ` (${checkpoints})`}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+export function RunPage({ id, tab }: { id: string; tab: Tab }) {
+  const [run, setRun] = useState<Run | null>(null);
+  const [history, setHistory] = useState<History>(emptyHistory);
+  const [checkpoints, setCheckpoints] = useState<Checkpoint[] | null>(null);
+  const [plan, setPlan] = useState<Plan | null>(null);
+  const series = useRef(history);
+  const listed = useRef(-1); // how many checkpoint events the table has taken in
+  const ended = run != null && hasEnded(run);
+
+  const health = usePoll(id, ended ? 5000 : 1000, async (signal) => {
+    const since = series.current.cursor;
+    const [newRun, metrics] = await Promise.all([
+      api.run(id, signal),
+      api.metrics(id, since, signal),
+    ]);
+    const before = series.current;
+    series.current = extend(before, metrics);
+    setRun(newRun);
+    if (metrics.cursor !== since || metrics.prediction?.seconds !== before.prediction?.seconds) {
+      setHistory(series.current);
+    }
+    const events = series.current.checkpoints.length;
+    if (listed.current !== events) {
+      const rows = events > 0 ? (await api.checkpoints(id, signal)).checkpoints : [];
+      setCheckpoints(currentCheckpoints(rows));
+      listed.current = events;
+    }
+  });
+
+  useEffect(() => {
+    document.title = run
+      ? `${show.metric(run.metric, run.value)} ${run.name} · Regatta`
+      : "Regatta";
+  }, [run?.name, run?.value]);
+
+  if (health.refusal?.status === 404) {
+    return (
+      <section class="empty">
+        <h1>No such run</h1>
+        <p>
+          The controller does not know the run <code>{id}</code>. <a href="#/">All runs</a>
+        </p>
+      </section>
+    );
+  }
+  return (
+    <>
+      <a class="back" href="#/">
+        ← All runs
+      </a>
+      <Connection health={health} />
+      {health.refusal && (
+        <ErrorPanel title="The controller refused" text={health.refusal.message} />
+      )}
+      {!run ? (
+        !health.failure && <p class="loading">Loading run…</p>
+      ) : (
+        <>
+          <Header run={run} history={history} onChange={setRun} />
+          {run.error && (
+            <ErrorPanel
+              title={run.state === "failed" ? "The run failed" : "Error"}
+              text={run.error}
+            />
+          )}
+          <SilentSlurm slurm={run.slurm} />
+          <Warnings warnings={run.warnings ?? []} />
+          <TabBar
+            id={id}
+            tab={tab}
+            checkpoints={checkpoints?.filter((one) => one.status === "written").length ?? null}
+          />
+          {tab === "curves" && (
+            <Loaded load={load.curves} name="CurvesTab" props={{ run, history }} />
+          )}
+          {tab === "time" && <Loaded load={load.time} name="TimeTab" props={{ run, history }} />}
+          {tab === "checkpoints" && (
+            <Loaded
+              load={load.checkpoints}
+              name="CheckpointTab"
+              props={{ run, checkpoints, onChange: setRun }}
+            />
+          )}
+          {tab === "plan" && (
+            <Loaded load={load.plan} name="PlanTab" props={{ run, plan, keep: setPlan }} />
+          )}
+          {tab === "log" && <Loaded load={load.log} name="LogTab" props={{ run }} />}
+          {tab === "events" && <Loaded load={load.events} name="EventList" props={{ run }} />}
+          {tab === "details" && <Loaded load={load.details} name="DetailsTab" props={{ run }} />}
+        </>
+      )}
+    </>
+  );
+}

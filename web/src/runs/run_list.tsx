@@ -1,0 +1,354 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { RunPage, RunRow } from "../base/api";
+import { api, hasEnded } from "../base/api";
+import * as show from "../base/format";
+import { useShortcuts } from "../base/keys";
+import { usePoll } from "../base/poll";
+import { usePreference } from "../base/preferences";
+import { go, setQuery } from "../base/route";
+import { Menu } from "../parts/menu";
+import { Connection, ErrorPanel } from "../parts/notices";
+import type { Column } from "./columns";
+import { choiceWith, isFixed, kColumns, shownColumns } from "./columns";
+import { FilterChips, Filters, activeFilters, kFilters } from "./filters";
+import { SelectionBar } from "./selection";
+import type { Curve } from "./sparks";
+import { useCurves } from "./sparks";
+
+const kPageSize = 100;
+const kEvery = 1000; // ms
+const kAsked = [...kFilters, "sort", "order", "before"]; // of the address, as the API takes it
+
+// What is asked of the API for the list at this address.
+export function listQuery(query: URLSearchParams): string {
+  const asked = new URLSearchParams();
+  for (const key of kAsked) {
+    const value = query.get(key);
+    if (value) asked.set(key, value);
+  }
+  asked.set("limit", String(kPageSize));
+  asked.set("total", "true");
+  return asked.toString();
+}
+
+const kCommands = `regatta-train prepare my-text/ --train-vocab 4000 --output dataset
+regatta submit run.yaml`;
+
+function Empty() {
+  return (
+    <section class="empty">
+      <h2>No runs yet</h2>
+      <p>Turn text into a dataset, then submit a run; it shows up here within a second.</p>
+      <pre>
+        <code>{kCommands}</code>
+      </pre>
+    </section>
+  );
+}
+
+function ColumnMenu() {
+  const [choice, setChoice] = usePreference("columns");
+  const shown = new Set(shownColumns(choice).map((column) => column.name));
+  return (
+    <Menu label="Columns">
+      <fieldset>
+        <legend>Columns</legend>
+        {kColumns.map((column) => (
+          <label key={column.name}>
+            <input
+              type="checkbox"
+              checked={shown.has(column.name)}
+              disabled={isFixed(column)}
+              onChange={(event) =>
+                setChoice(choiceWith(choice, column, event.currentTarget.checked))
+              }
+            />
+            {column.title}
+          </label>
+        ))}
+      </fieldset>
+    </Menu>
+  );
+}
+
+type Order = "ascending" | "descending";
+const kNewestFirst = new Set(["created", "ended"]);
+
+function Head({ column, sort, order }: { column: Column; sort: string; order: Order }) {
+  const sorted = column.sort != null && column.sort === sort;
+  const natural: Order = kNewestFirst.has(column.sort ?? "") ? "descending" : "ascending";
+  const other: Order = order === "ascending" ? "descending" : "ascending";
+  return (
+    <th
+      scope="col"
+      class={column.figures ? "num" : undefined}
+      aria-sort={sorted ? order : undefined}
+      title={column.help}
+    >
+      {column.sort == null ? (
+        column.title
+      ) : (
+        <button
+          type="button"
+          class="sort"
+          onClick={() =>
+            setQuery({ sort: column.sort ?? null, order: sorted ? other : natural, before: null })
+          }
+        >
+          {column.title}
+          <span aria-hidden="true">{sorted ? (order === "ascending" ? " ↑" : " ↓") : ""}</span>
+        </button>
+      )}
+    </th>
+  );
+}
+
+function Row({
+  run,
+  columns,
+  curve,
+  selected,
+  onSelect,
+}: {
+  run: RunRow;
+  columns: Column[];
+  curve: Curve | undefined;
+  selected: boolean;
+  onSelect: (run: RunRow, range: boolean) => void;
+}) {
+  return (
+    <tr class={selected ? "selected" : undefined} data-run={run.id}>
+      <td class="cell-select">
+        <input
+          type="checkbox"
+          checked={selected}
+          aria-label={`Select ${run.name}`}
+          onClick={(event) => onSelect(run, event.shiftKey)}
+        />
+      </td>
+      {columns.map((column) => (
+        <td key={column.name} class={`cell-${column.name} ${column.figures ? "num" : ""}`}>
+          {column.cell(run, curve)}
+        </td>
+      ))}
+    </tr>
+  );
+}
+
+// Pages behind this one are known by their cursors; those before it as far as one has come by them.
+const cameFrom = new Map<string, string>(); // cursor of a page → that of the one before, "" the first
+
+function Pages({ query, page }: { query: URLSearchParams; page: RunPage }) {
+  const here = query.get("before") ?? "";
+  const next = page.next;
+  if (here === "" && next == null) return null;
+  const back = cameFrom.get(here) ?? "";
+  return (
+    <nav class="pages" aria-label="Pages of the list">
+      <button type="button" disabled={here === ""} onClick={() => setQuery({ before: null })}>
+        First
+      </button>
+      <button type="button" disabled={here === ""} onClick={() => setQuery({ before: back })}>
+        Previous
+      </button>
+      <button
+        type="button"
+        disabled={next == null}
+        onClick={() => {
+          if (next == null) return;
+          cameFrom.set(next, here);
+          setQuery({ before: next });
+        }}
+      >
+        Next
+      </button>
+    </nav>
+  );
+}
+
+// Moves the focus among the rows' links; where none has it, to the first or the last.
+function step(table: HTMLElement | null, by: 1 | -1) {
+  const links = [...(table?.querySelectorAll<HTMLElement>(".row-link") ?? [])];
+  const row = document.activeElement?.closest("tr");
+  const at = links.findIndex((link) => link.closest("tr") === row);
+  const next = at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by;
+  links[Math.max(0, Math.min(links.length - 1, next))]?.focus();
+}
+
+interface Selection {
+  runs: Map<string, RunRow>;
+  last: string | null; // what was selected last, where a range begins
+}
+
+// The runs that are selected, as the newest answer has them; they may be on other pages.
+function useSelection(rows: RunRow[]) {
+  const [selection, setSelection] = useState<Selection>({ runs: new Map(), last: null });
+  const select = (run: RunRow, range: boolean) => {
+    setSelection((old) => {
+      const runs = new Map(old.runs);
+      const on = !runs.has(run.id);
+      const from = rows.findIndex((row) => row.id === old.last);
+      const to = rows.findIndex((row) => row.id === run.id);
+      const some =
+        range && from >= 0 ? rows.slice(Math.min(from, to), Math.max(from, to) + 1) : [run];
+      for (const one of some) {
+        if (on) runs.set(one.id, one);
+        else runs.delete(one.id);
+      }
+      return { runs, last: run.id };
+    });
+  };
+  const selectAll = (on: boolean) =>
+    setSelection((old) => {
+      const runs = new Map(old.runs);
+      for (const row of rows) {
+        if (on) runs.set(row.id, row);
+        else runs.delete(row.id);
+      }
+      return { runs, last: null };
+    });
+  const clear = () => setSelection({ runs: new Map(), last: null });
+  const newest = new Map(rows.map((row) => [row.id, row]));
+  const runs = [...selection.runs.values()].map((run) => newest.get(run.id) ?? run);
+  return { runs, has: (id: string) => selection.runs.has(id), select, selectAll, clear };
+}
+
+function Table({
+  rows,
+  query,
+  onChange,
+}: {
+  rows: RunRow[];
+  query: URLSearchParams;
+  onChange: () => void;
+}) {
+  const [choice] = usePreference("columns");
+  const columns = shownColumns(choice);
+  const curves = useCurves(
+    rows,
+    columns.some((column) => column.name === "curve"),
+  );
+  const selection = useSelection(rows);
+  const place = useRef<HTMLTableElement>(null);
+  const sort = query.get("sort") ?? "created";
+  const order = query.get("order") === "ascending" ? "ascending" : "descending";
+  useShortcuts([
+    { keys: "j", does: "Next run", act: () => step(place.current, 1) },
+    { keys: "k", does: "Previous run", act: () => step(place.current, -1) },
+    {
+      keys: "x",
+      does: "Select the run",
+      act: () => {
+        const id = document.activeElement?.closest("tr")?.dataset.run;
+        const run = rows.find((row) => row.id === id);
+        if (run) selection.select(run, false);
+      },
+    },
+    { keys: "Escape", does: "Select nothing", act: selection.clear },
+  ]);
+  const all = rows.length > 0 && rows.every((row) => selection.has(row.id));
+  return (
+    <>
+      <SelectionBar runs={selection.runs} onClear={selection.clear} onChange={onChange} />
+      <div class="scroll list">
+        <table class="runs" ref={place}>
+          <thead>
+            <tr>
+              <th scope="col" class="cell-select">
+                <input
+                  type="checkbox"
+                  checked={all}
+                  aria-label="Select all runs of this page"
+                  onChange={() => selection.selectAll(!all)}
+                />
+              </th>
+              {columns.map((column) => (
+                <Head key={column.name} column={column} sort={sort} order={order} />
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((run) => (
+              <Row
+                key={run.id}
+                run={run}
+                columns={columns}
+                curve={curves.get(run.id)}
+                selected={selection.has(run.id)}
+                onSelect={selection.select}
+              />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+function Nothing({ query }: { query: URLSearchParams }) {
+  if (activeFilters(query).length === 0 && !query.get("before")) return <Empty />;
+  return (
+    <section class="empty">
+      <h2>No run is like that</h2>
+      <p>No run passes all of these filters.</p>
+      <button type="button" onClick={() => go("#/")}>
+        Show all runs
+      </button>
+    </section>
+  );
+}
+
+function countText(page: RunPage): string {
+  const shown = page.runs.length;
+  const total = page.total ?? shown;
+  const active = page.runs.filter((run) => !hasEnded(run)).length;
+  const of = total > shown ? `${shown} of ${show.count(total)}` : show.count(total);
+  return active > 0 ? `${of}, ${active} active` : of;
+}
+
+export function RunList({ query }: { query: URLSearchParams }) {
+  const asked = listQuery(query);
+  const [answer, setAnswer] = useState<{ asked: string; page: RunPage } | null>(null);
+  const [again, setAgain] = useState(0);
+  const health = usePoll(`${asked} ${again}`, kEvery, async (signal) => {
+    const page = await api.runs(asked, signal);
+    setAnswer((old) => (old?.page === page && old.asked === asked ? old : { asked, page }));
+  });
+  const page = answer?.page; // of another address until the answer comes
+  const active = page?.runs.filter((run) => !hasEnded(run)).length ?? 0;
+  useEffect(() => {
+    document.title = active > 0 ? `(${active}) Regatta` : "Regatta";
+  }, [active]);
+  const filtered = activeFilters(query).length > 0;
+  return (
+    <>
+      <Connection health={health} />
+      {health.refusal && (
+        <ErrorPanel title="The controller refused the list of runs" text={health.refusal.message} />
+      )}
+      <div class="heading">
+        <h1>Runs</h1>
+        <span class="small" role="status">
+          {page && countText(page)}
+        </span>
+      </div>
+      {(filtered || (page && (page.runs.length > 0 || query.get("before")))) && (
+        <div class="tools">
+          <Filters query={query} />
+          <ColumnMenu />
+        </div>
+      )}
+      <FilterChips query={query} />
+      {page == null ? (
+        !health.failure && !health.refusal && <p class="loading">Loading runs…</p>
+      ) : page.runs.length === 0 ? (
+        <Nothing query={query} />
+      ) : (
+        <div class={answer?.asked === asked ? "" : "stale"}>
+          <Table rows={page.runs} query={query} onChange={() => setAgain(again + 1)} />
+        </div>
+      )}
+      {page != null && <Pages query={query} page={page} />}
+    </>
+  );
+}

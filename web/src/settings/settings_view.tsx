@@ -1,0 +1,3 @@
+export function SettingsView({ query }: { query: URLSearchParams }) {
+  return <p class="nothing">settings {query.toString()}</p>;
+}

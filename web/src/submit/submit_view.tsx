@@ -1,0 +1,3 @@
+export function SubmitView({ query }: { query: URLSearchParams }) {
+  return <p class="nothing">submit {query.toString()}</p>;
+}
