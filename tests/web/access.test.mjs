@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { after, before } from "node:test";
 import { fileURLToPath } from "node:url";
+import { goTo, placesOf } from "./places.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch } from "./setup.mjs";
 
@@ -13,32 +14,17 @@ const test = seededTest(skip);
 const modules = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web", "node_modules");
 const axe = skip ? "" : readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 
-let seeded, browser, run, failed;
+let seeded, browser, places;
 before(async () => {
   if (skip) return;
   seeded = await new Seeded({ runs: 30 }).start();
-  run = (await seeded.ask("runs?state=succeeded&limit=1")).runs[0].id;
-  failed = (await seeded.ask("runs?state=failed&limit=1")).runs[0].id;
+  places = await placesOf(seeded);
   browser = await launch();
 });
 after(async () => {
   await browser?.close();
   await seeded?.stop();
 });
-
-// Places, and what is seen there when all has come.
-const places = () => [
-  ["/", "table.runs tbody tr"],
-  ["/?state=failed&text=nobody", ".empty"],
-  [`/runs/${run}`, "figure.chart canvas"],
-  [`/runs/${failed}`, ".tabs"],
-  ...["time", "checkpoints", "plan", "log", "events", "details"].map((tab) => [
-    `/runs/${run}/${tab}`,
-    `.tabs [aria-current]`,
-  ]),
-  [`/compare?runs=${run},${failed}`, "main h1"],
-  ...["nodes", "cluster", "events", "submit", "settings"].map((view) => [`/${view}`, "main h1"]),
-];
 
 async function findings(page) {
   await page.evaluate(axe);
@@ -63,13 +49,11 @@ for (const [theme, width] of [
     const { page } = visitor;
     await page.locator("table.runs tbody tr").first().waitFor();
     const found = [];
-    for (const [place, seen] of places()) {
-      await page.goto(new URL(`#${place}`, page.url()).href);
-      await page.locator(seen).first().waitFor();
-      await page.waitForTimeout(400); // until what was asked for has come
-      for (const text of await findings(page)) found.push(`${place}: ${text}`);
+    for (const [name, place] of places) {
+      await goTo(page, place);
+      for (const text of await findings(page)) found.push(`${name}: ${text}`);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-      if (wide > width) found.push(`${place}: ${wide} px wide`);
+      if (wide > width) found.push(`${name}: ${wide} px wide`);
     }
     assert.deepEqual(found, []);
     await visitor.leave(/status of 404/); // a run without a plan
