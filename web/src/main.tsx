@@ -6,6 +6,7 @@ import { startTheme } from "./base/theme";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import "./checkpoints/checkpoints.css";
+import "./logs/logs.css";
 
 startTheme();
 startKeys();
