@@ -16,6 +16,31 @@ export interface ListedFile {
   note?: string;
 }
 
+function FileRow({ path, file }: { path: string; file: ListedFile }) {
+  return (
+    <tr>
+      <td>
+        {show.withoutEscapes(file.name)}
+        {file.note && <span class="small">{file.note}</span>}
+      </td>
+      <td class="num" data-name="Size">
+        {show.bytes(file.bytes)}
+      </td>
+      <td data-name="XXH3-128">
+        <code>{file.digest ?? show.kDash}</code>
+      </td>
+      <td>
+        <DownloadButton
+          path={`${path}/files/${encodeURIComponent(file.name)}`}
+          name={file.name}
+          bytes={file.bytes}
+          label={file.name}
+        />
+      </td>
+    </tr>
+  );
+}
+
 // Files below `path` of the API, each to be fetched, or all of them in an archive.
 export function FileTable({
   path,
@@ -45,26 +70,7 @@ export function FileTable({
           </thead>
           <tbody>
             {files.map((file) => (
-              <tr key={file.name}>
-                <td>
-                  {show.withoutEscapes(file.name)}
-                  {file.note && <span class="small">{file.note}</span>}
-                </td>
-                <td class="num" data-name="Size">
-                  {show.bytes(file.bytes)}
-                </td>
-                <td data-name="XXH3-128">
-                  <code>{file.digest ?? show.kDash}</code>
-                </td>
-                <td>
-                  <DownloadButton
-                    path={`${path}/files/${encodeURIComponent(file.name)}`}
-                    name={file.name}
-                    bytes={file.bytes}
-                    label={file.name}
-                  />
-                </td>
-              </tr>
+              <FileRow key={file.name} path={path} file={file} />
             ))}
           </tbody>
         </table>

@@ -18,6 +18,7 @@ import { begin, end } from "./log_window";
 import { groupsOf } from "./log_files";
 import type { FoundLine, LogFile } from "./logs_api";
 import { logApi, logPath } from "./logs_api";
+import type { UsedLog } from "./use_log";
 import { useLog } from "./use_log";
 import type { Asked } from "./use_search";
 import { useSearch } from "./use_search";
@@ -26,6 +27,8 @@ import { useSearch } from "./use_search";
 export const kErrors =
   "\\b(error|fatal|panic|exception|traceback|segmentation fault|out of memory|killed|" +
   "no space left|not finite)\\b";
+
+const kWrap = "log.wrap"; // the preference
 
 function useFiles(run: Run) {
   const [answer, setAnswer] = useState<{ files: LogFile[]; more: boolean } | null>(null);
@@ -193,22 +196,133 @@ function Empty({ files }: { files: LogFile[] }) {
   );
 }
 
+interface Using {
+  run: Run;
+  file: string | null; // null: the newest
+  log: UsedLog;
+  follows: boolean;
+  onFollow: () => void;
+  box: RefObject<HTMLPreElement | null>;
+}
+
+function LogTools({
+  using,
+  listed,
+  onFirstError,
+}: {
+  using: Using;
+  listed: { files: LogFile[]; more: boolean } | null;
+  onFirstError: () => void;
+}) {
+  const { run, file, follows } = using;
+  const { shown } = using.log;
+  const [wrap, setWrap] = usePreference(kWrap);
+  const bytes = shown?.size ?? 0;
+  return (
+    <div class="tools">
+      <FileChoice
+        files={listed?.files ?? []}
+        more={listed?.more ?? false}
+        value={file}
+        newest={shown?.file ?? null}
+      />
+      <button type="button" aria-pressed={follows} onClick={using.onFollow} aria-keyshortcuts="f">
+        {follows ? "Following" : "Follow"} <kbd>f</kbd>
+      </button>
+      <button type="button" onClick={onFirstError} aria-keyshortcuts="e">
+        First error <kbd>e</kbd>
+      </button>
+      <button
+        type="button"
+        aria-pressed={wrap !== "no"}
+        onClick={() => setWrap(wrap === "no" ? null : "no")}
+      >
+        Wrap
+      </button>
+      <CopyShown box={using.box} />
+      {bytes > 0 && bytes <= kMostDownload && (
+        <DownloadButton
+          path={logPath(run.id, shown?.file ?? file)}
+          name={`${run.id}-${(shown?.file ?? "log").replaceAll("/", "-")}`}
+          bytes={bytes}
+          label="the log"
+          quiet={false}
+        />
+      )}
+    </div>
+  );
+}
+
+// The part that is here, and ways to what is before and behind it.
+function Part({
+  using,
+  shown,
+  at,
+  onPause,
+}: {
+  using: Using;
+  shown: LogWindow;
+  at: number | null;
+  onPause: () => void;
+}) {
+  const { log, follows, box } = using;
+  const [wrap] = usePreference(kWrap);
+  const { busy, failure, act } = useAction();
+  const around = (load: () => Promise<void>) => () => {
+    onPause();
+    void act(load);
+  };
+  return (
+    <>
+      <Extent shown={shown} at={at} />
+      {begin(shown) > 0 && (
+        <button type="button" class="quiet" disabled={busy} onClick={around(log.earlier)}>
+          Show what came before
+        </button>
+      )}
+      <LogText
+        shown={shown}
+        label={`Log ${show.withoutEscapes(shown.file ?? "of the newest attempt")}`}
+        wraps={wrap !== "no"}
+        follows={follows}
+        place={box}
+        onLeave={onPause}
+      />
+      {!log.isAtEnd && (
+        <button type="button" class="quiet" disabled={busy} onClick={around(log.later)}>
+          Show what comes after
+        </button>
+      )}
+      {failure && (
+        <p class="failure" role="alert">
+          {failure}
+        </p>
+      )}
+      {shown.size > kMostDownload && (
+        <>
+          <p class="small">
+            The page downloads files of up to {show.bytes(kMostDownload)}; all of it:
+          </p>
+          <Command text={commandOf(using.run, shown.file ?? using.file)} />
+        </>
+      )}
+    </>
+  );
+}
+
 export function LogTab({ run }: { run: Run }) {
   const { query } = useRoute();
   const file = query.get("file");
   const at = offsetIn(query);
   const asked = askedIn(query);
   const [paused, setPaused] = useState(false);
-  const [wrap, setWrap] = usePreference("log.wrap");
   const follows = at == null && !paused;
   const log = useLog(run, file, at, follows);
   const listed = useFiles(run);
   const hits = useHits(run, file, asked);
   const field = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLPreElement>(null);
-  const more = useAction();
   const { shown, health } = log;
-  const files = listed?.files ?? [];
 
   const follow = () => {
     setPaused(follows);
@@ -222,45 +336,10 @@ export function LogTab({ run }: { run: Run }) {
     { keys: "n", does: "Next line found", act: () => hits.step(1) },
     { keys: "N", does: "Line found before", act: () => hits.step(-1) },
   ]);
-  const bytes = shown?.size ?? 0;
-  const name = `${run.id}-${(shown?.file ?? "log").replaceAll("/", "-")}`;
-  const part = (load: () => Promise<void>) => () => {
-    setPaused(true);
-    void more.act(load);
-  };
+  const using = { run, file, log, follows, onFollow: follow, box };
   return (
     <section class="logs" aria-label="Logs">
-      <div class="tools">
-        <FileChoice
-          files={files}
-          more={listed?.more ?? false}
-          value={file}
-          newest={shown?.file ?? null}
-        />
-        <button type="button" aria-pressed={follows} onClick={follow} aria-keyshortcuts="f">
-          {follows ? "Following" : "Follow"} <kbd>f</kbd>
-        </button>
-        <button type="button" onClick={firstError} aria-keyshortcuts="e">
-          First error <kbd>e</kbd>
-        </button>
-        <button
-          type="button"
-          aria-pressed={wrap !== "no"}
-          onClick={() => setWrap(wrap === "no" ? null : "no")}
-        >
-          Wrap
-        </button>
-        <CopyShown box={box} />
-        {bytes > 0 && bytes <= kMostDownload && (
-          <DownloadButton
-            path={logPath(run.id, shown?.file ?? file)}
-            name={name}
-            bytes={bytes}
-            label="the log"
-            quiet={false}
-          />
-        )}
-      </div>
+      <LogTools using={using} listed={listed} onFirstError={firstError} />
       <SearchForm
         asked={asked}
         field={field}
@@ -282,42 +361,9 @@ export function LogTab({ run }: { run: Run }) {
         />
       )}
       {!shown && !health.refusal && <p class="loading">Loading log…</p>}
-      {shown && shown.pieces.length === 0 && <Empty files={files} />}
-      {shown && shown.pieces.length > 0 && (
-        <>
-          <Extent shown={shown} at={at} />
-          {begin(shown) > 0 && (
-            <button type="button" class="quiet" disabled={more.busy} onClick={part(log.earlier)}>
-              Show what came before
-            </button>
-          )}
-          <LogText
-            shown={shown}
-            label={`Log ${show.withoutEscapes(shown.file ?? "of the newest attempt")}`}
-            wraps={wrap !== "no"}
-            follows={follows}
-            place={box}
-            onLeave={() => setPaused(true)}
-          />
-          {!log.isAtEnd && (
-            <button type="button" class="quiet" disabled={more.busy} onClick={part(log.later)}>
-              Show what comes after
-            </button>
-          )}
-        </>
-      )}
-      {more.failure && (
-        <p class="failure" role="alert">
-          {more.failure}
-        </p>
-      )}
-      {bytes > kMostDownload && (
-        <>
-          <p class="small">
-            The page downloads files of up to {show.bytes(kMostDownload)}; all of it:
-          </p>
-          <Command text={commandOf(run, shown?.file ?? file)} />
-        </>
+      {shown?.pieces.length === 0 && <Empty files={listed?.files ?? []} />}
+      {shown != null && shown.pieces.length > 0 && (
+        <Part using={using} shown={shown} at={at} onPause={() => setPaused(true)} />
       )}
     </section>
   );

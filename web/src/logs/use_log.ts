@@ -20,6 +20,23 @@ export interface UsedLog {
   later: () => Promise<void>;
 }
 
+async function opened(
+  run: string,
+  file: string | null,
+  at: number | null, // null: the end
+  signal: AbortSignal,
+): Promise<LogWindow> {
+  if (at == null) {
+    const part = await logApi.part(run, { file, tail: kMostLines }, signal);
+    return open([part], 0, null);
+  }
+  const from = Math.max(0, at - kAround);
+  const behind = await logApi.part(run, { file, offset: at, limit: kAround }, signal);
+  if (at - from < 4) return open([behind], at, at); // the API's least limit
+  const before = await logApi.part(run, { file, offset: from, limit: at - from }, signal);
+  return open([before, behind], from, at);
+}
+
 // The end of a log, followed while `follows`; or what is around the offset `at`.
 export function useLog(
   run: Run,
@@ -38,24 +55,14 @@ export function useLog(
   const shown = held.current?.place === place ? held.current.shown : null;
   const never = useRef(new AbortController().signal);
 
-  const openEnd = async (signal: AbortSignal) => {
-    const part = await logApi.part(run.id, { file, tail: kMostLines }, signal);
-    keep(open([part], 0, null));
-  };
-  const openAround = async (target: number, signal: AbortSignal) => {
-    const from = Math.max(0, target - kAround);
-    const behind = await logApi.part(run.id, { file, offset: target, limit: kAround }, signal);
-    if (target - from < 4) return keep(open([behind], target, target)); // the API's least limit
-    const asked = { file, offset: from, limit: target - from };
-    const before = await logApi.part(run.id, asked, signal);
-    keep(open([before, behind], from, target));
-  };
   const follow = async (signal: AbortSignal) => {
     for (let answer = 0; answer < kMostAnswers; ++answer) {
       const now = held.current?.shown;
       if (!now) return;
       const part = await logApi.part(run.id, { file, offset: end(now) }, signal);
-      if (isOther(now, part) || isFarBehind(now, part)) return openEnd(signal);
+      if (isOther(now, part) || isFarBehind(now, part)) {
+        return keep(await opened(run.id, file, null, signal));
+      }
       const next = append(now, part);
       if (part.text === "") {
         if (next.size !== now.size) keep(next);
@@ -65,9 +72,7 @@ export function useLog(
     }
   };
   const health = usePoll(key, hasEnded(run) ? 5000 : 1000, async (signal) => {
-    if (held.current?.place !== place) {
-      await (at == null ? openEnd(signal) : openAround(at, signal));
-    }
+    if (held.current?.place !== place) keep(await opened(run.id, file, at, signal));
     if (follows && at == null) await follow(signal);
   });
 

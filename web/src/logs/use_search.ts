@@ -29,6 +29,18 @@ export interface UsedSearch {
   more: () => Promise<Found | null>;
 }
 
+function askPage(
+  run: string,
+  file: string | null,
+  { grep, ignoreCase, context }: Asked,
+  from: string | null,
+  signal: AbortSignal,
+) {
+  const ignore_case = ignoreCase ? "true" : null;
+  const asked = { file, grep, ignore_case, context, limit: kPageMatches, from } as const;
+  return logApi.search(run, asked, signal);
+}
+
 // Searches one log on the server, page by page; again when `again` is another.
 export function useSearch(
   run: string,
@@ -48,18 +60,7 @@ export function useSearch(
     let found = from;
     try {
       for (let answer = 0; answer < kMostAnswers; ++answer) {
-        const page = await logApi.search(
-          run,
-          {
-            file,
-            grep: asked.grep,
-            ignore_case: asked.ignoreCase ? "true" : null,
-            context: asked.context,
-            limit: kPageMatches,
-            from: found.next,
-          },
-          signal,
-        );
+        const page = await askPage(run, file, asked, found.next, signal);
         const lines = [...found.lines, ...page.lines];
         const matches = lines.filter((line) => line.match);
         const isNew = matches.length > found.matches.length;
