@@ -489,6 +489,7 @@ export class Fixture {
     }
     if (this.trouble) response.setHeader("x-regatta-trouble", this.trouble);
     if (url.pathname === "/api/v1/events") return this.#events(url.searchParams, response);
+    if (/\/logs\/files$/.test(url.pathname)) return send(response, { files: [], more: false }, 200);
     const api = /^\/api\/v1\/runs(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(url.pathname);
     if (api) this.#api(request.method, api[1] && decodeURIComponent(api[1]), api[2], url, response);
     else this.#file(url.pathname, response);

@@ -5,6 +5,8 @@ import { startSession } from "./base/session";
 import { startTheme } from "./base/theme";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import "./checkpoints/checkpoints.css";
+import "./logs/logs.css";
 
 startTheme();
 startKeys();

@@ -29,6 +29,7 @@ interface Asked {
   method: "GET" | "POST" | "DELETE";
   body?: unknown;
   key?: string; // Idempotency-Key
+  milliseconds?: number; // until an answer, for what takes long; else ten seconds
 }
 
 async function request<T>(path: string, signal: AbortSignal, asked: Asked): Promise<T> {
@@ -36,7 +37,7 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
   const limit = new AbortController();
   const token = session.token();
   const abort = () => limit.abort();
-  const timer = setTimeout(abort, kRequestMilliseconds);
+  const timer = setTimeout(abort, asked.milliseconds ?? kRequestMilliseconds);
   signal.addEventListener("abort", abort);
   const known = asked.method === "GET" ? answers.get(path) : undefined;
   try {
@@ -83,6 +84,13 @@ export function get<T>(path: string, signal: AbortSignal): Promise<T> {
 const kNever = new AbortController().signal;
 export function post<T>(path: string, body?: unknown, key?: string): Promise<T> {
   return request<T>(path, kNever, { method: "POST", body, ...(key != null && { key }) });
+}
+// What reads or copies files before it answers.
+export function postLong<T>(
+  path: string,
+  asked: { body?: unknown; key?: string; milliseconds: number },
+): Promise<T> {
+  return request<T>(path, kNever, { method: "POST", ...asked });
 }
 export function remove<T>(path: string): Promise<T> {
   return request<T>(path, kNever, { method: "DELETE" });

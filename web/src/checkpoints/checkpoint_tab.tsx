@@ -1,106 +1,202 @@
+import { useRef, useState } from "preact/hooks";
 import type { Checkpoint, Run } from "../base/api";
 import { hasEnded } from "../base/api";
+import { quoted } from "../base/download";
 import * as show from "../base/format";
+import { usePoll } from "../base/poll";
+import { messageOf } from "../base/request";
 import { CopyButton } from "../parts/copy_button";
+import { ErrorPanel } from "../parts/notices";
+import { currentCheckpoints } from "../run/history";
+import { ResumeButton } from "../run/resume";
+import type { Check } from "./checkpoint_table";
+import { CheckpointTable } from "./checkpoint_table";
+import { isStored } from "./checkpoints";
+import type { CheckpointRow } from "./checkpoints_api";
+import { checkpointApi } from "./checkpoints_api";
+import { CleanupDialog } from "./cleanup";
+import { CompareDialog } from "./compare";
+import { ExportDialog } from "./export";
+import { FilesDialog } from "./files";
+import { ForkDialog } from "./fork";
+import { PinDialog, UnpinDialog } from "./pin";
 
-// How fast it reached the disk.
-function rate(checkpoint: Checkpoint): string {
-  const seconds = (checkpoint.write_seconds ?? 0) + (checkpoint.sync_seconds ?? 0);
-  return seconds > 0 && checkpoint.bytes ? ` ${show.bytes(checkpoint.bytes / seconds)}/s` : "";
+export type Deed = "pin" | "unpin" | "fork" | "export" | "files";
+
+// What was verified while the page was open: the controller remembers only what was found damaged.
+const checked = new Map<string, Map<string, Check>>();
+const checksOf = (run: string) => checked.get(run) ?? new Map<string, Check>();
+
+function useChecks(run: string) {
+  const [, draw] = useState(0);
+  const reading = useRef(false); // the controller reads one at a time
+  const note = (name: string, check: Check) => {
+    checked.set(run, new Map(checksOf(run)).set(name, check));
+    draw((count) => count + 1);
+  };
+  const verify = async ({ name }: CheckpointRow) => {
+    if (reading.current) return;
+    reading.current = true;
+    note(name, { state: "reading", since: Date.now() });
+    try {
+      const result = await checkpointApi.verify(run, name);
+      note(name, { state: "done", result, at: new Date().toISOString() });
+    } catch (error) {
+      note(name, { state: "refused", message: messageOf(error) });
+    } finally {
+      reading.current = false;
+    }
+  };
+  return { checks: checksOf(run), verify };
 }
 
-// Why a checkpoint stays when others go, or is none.
-function keptBecause(checkpoint: Checkpoint): string {
-  if (checkpoint.message) return checkpoint.message;
-  if (checkpoint.goes) return "goes next";
-  return checkpoint.kept_because?.length ? checkpoint.kept_because.join(", ") : "–";
+function OpenDialog({
+  deed,
+  row,
+  run,
+  onClose,
+  onDeed,
+}: {
+  deed: Deed;
+  row: CheckpointRow;
+  run: Run;
+  onClose: () => void;
+  onDeed: (deed: Deed, row: CheckpointRow) => void;
+}) {
+  const props = { run, row, onClose };
+  if (deed === "pin") return <PinDialog {...props} />;
+  if (deed === "unpin") return <UnpinDialog {...props} />;
+  if (deed === "fork") return <ForkDialog {...props} />;
+  if (deed === "export") return <ExportDialog {...props} />;
+  return <FilesDialog {...props} onExport={() => onDeed("export", row)} />;
+}
+
+// What can be done with all of them, and what the run goes on from.
+function Tools({
+  run,
+  rows,
+  onChange,
+  onRefresh,
+}: {
+  run: Run;
+  rows: CheckpointRow[];
+  onChange: (run: Run) => void;
+  onRefresh: () => void;
+}) {
+  const [open, setOpen] = useState<"cleanup" | "compare" | null>(null);
+  const stored = rows.filter(isStored);
+  const resumes = hasEnded(run) && run.state !== "succeeded" && stored.length > 0;
+  const close = () => {
+    setOpen(null);
+    onRefresh();
+  };
+  return (
+    <div class="tools checkpoint-tools">
+      {run.checkpoint && (
+        <p class="newest-path small">
+          Newest: step {show.count(run.checkpoint.step)}, <code>{run.checkpoint.path}</code>{" "}
+          <CopyButton text={run.checkpoint.path} />
+        </p>
+      )}
+      {resumes && <ResumeButton run={run} onChange={onChange} />}
+      {stored.length > 1 && (
+        <button type="button" onClick={() => setOpen("compare")}>
+          Compare…
+        </button>
+      )}
+      {stored.length > 0 && (
+        <button type="button" onClick={() => setOpen("cleanup")}>
+          Clean up…
+        </button>
+      )}
+      {open === "cleanup" && <CleanupDialog run={run} rows={rows} onClose={close} />}
+      {open === "compare" && <CompareDialog run={run} rows={stored} onClose={close} />}
+    </div>
+  );
+}
+
+// Own rows, as a pin or a removal is no event of the run's series; at once where that has a new
+// one.
+function useRows(run: Run, told: Checkpoint[] | null) {
+  const [rows, setRows] = useState<CheckpointRow[] | null>(null);
+  const [trouble, setTrouble] = useState<string | null>(null);
+  const take = async (signal: AbortSignal) => {
+    const answer = await checkpointApi.rows(run.id, signal);
+    setRows(currentCheckpoints(answer.checkpoints));
+    setTrouble(answer.trouble ?? null);
+  };
+  const health = usePoll(`${run.id} ${told?.length}`, hasEnded(run) ? 15_000 : 5000, take);
+  const [failure, setFailure] = useState<string | null>(null);
+  const refresh = () =>
+    take(new AbortController().signal).then(
+      () => setFailure(null),
+      (error: unknown) => setFailure(messageOf(error)),
+    );
+  return {
+    rows: rows ?? told,
+    trouble: trouble ?? health.refusal?.message ?? failure,
+    refresh: () => void refresh(),
+  };
+}
+
+function removedNote(removed: number): string {
+  const which = removed === 1 ? "One older checkpoint was" : `${removed} older checkpoints were`;
+  return `${which} removed to save space.`;
 }
 
 export function CheckpointTab({
   run,
   checkpoints,
+  onChange,
 }: {
   run: Run;
   checkpoints: Checkpoint[] | null;
+  onChange: (run: Run) => void;
 }) {
-  if (checkpoints == null) return <p class="loading">Loading checkpoints…</p>;
-  if (checkpoints.length === 0) {
+  const { rows, trouble, refresh } = useRows(run, checkpoints);
+  const { checks, verify } = useChecks(run.id);
+  const [open, setOpen] = useState<{ deed: Deed; row: CheckpointRow } | null>(null);
+  const notice = trouble != null && (
+    <ErrorPanel
+      title="The checkpoints on disk cannot be listed"
+      text={show.withoutEscapes(trouble)}
+    />
+  );
+  if (rows == null) return notice || <p class="loading">Loading checkpoints…</p>;
+  if (rows.length === 0) {
     const wait = hasEnded(run)
       ? "No checkpoint."
       : "No checkpoint yet; they appear as they are written.";
-    return <p class="nothing">{wait}</p>;
+    return notice || <p class="nothing">{wait}</p>;
   }
-  const newest = run.checkpoint?.name;
-  const kept = checkpoints.filter((checkpoint) => checkpoint.status !== "removed");
-  const removed = checkpoints.length - kept.length;
+  const kept = rows.filter((row) => row.status !== "removed").reverse();
+  const removed = rows.length - kept.length;
   return (
     <>
-      <div class="scroll">
-        <table class="checkpoints">
-          <thead>
-            <tr>
-              <th scope="col" class="num">
-                Step
-              </th>
-              <th scope="col">Status</th>
-              <th scope="col" class="num">
-                Size
-              </th>
-              <th scope="col" class="num" title="Training stood still">
-                Stall
-              </th>
-              <th scope="col" class="num">
-                Written in
-              </th>
-              <th scope="col">At</th>
-              <th scope="col">Kept</th>
-              <th scope="col">Path</th>
-            </tr>
-          </thead>
-          <tbody>
-            {kept.reverse().map((checkpoint, index) => (
-              <tr key={`${checkpoint.name} ${checkpoint.at} ${index}`} class={checkpoint.status}>
-                <td class="num">{show.count(checkpoint.step)}</td>
-                <td>
-                  {checkpoint.status}
-                  {checkpoint.name === newest && checkpoint.status === "written" && (
-                    <span class="small"> newest</span>
-                  )}
-                </td>
-                <td class="num">{show.bytes(checkpoint.bytes || null)}</td>
-                <td class="num" title={`copy ${show.duration(checkpoint.copy_seconds)}`}>
-                  {show.duration(checkpoint.stall_seconds)}
-                </td>
-                <td
-                  class="num"
-                  title={`write ${show.duration(checkpoint.write_seconds)}, sync ${show.duration(checkpoint.sync_seconds)}`}
-                >
-                  {show.duration(checkpoint.seconds)}
-                  <span class="small">{rate(checkpoint)}</span>
-                </td>
-                <td class="nowrap">{show.when(checkpoint.at)}</td>
-                <td
-                  class="why"
-                  colSpan={checkpoint.status === "failed" ? 2 : 1}
-                  title={checkpoint.pinned?.reason || undefined}
-                >
-                  {keptBecause(checkpoint)}
-                </td>
-                {checkpoint.status !== "failed" && (
-                  <td class="path">
-                    <code>{checkpoint.path}</code> <CopyButton text={checkpoint.path} />
-                  </td>
-                )}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-      {removed > 0 && (
-        <p class="small">
-          {removed === 1 ? "One older checkpoint was" : `${removed} older checkpoints were`} removed
-          to save space.
-        </p>
+      {notice}
+      <Tools run={run} rows={rows} onChange={onChange} onRefresh={refresh} />
+      <CheckpointTable
+        run={run}
+        rows={kept}
+        checks={checks}
+        onDeed={(deed, row) => setOpen({ deed, row })}
+        onVerify={(row) => void verify(row).then(refresh)}
+      />
+      {removed > 0 && <p class="small">{removedNote(removed)}</p>}
+      <p class="small">
+        The same at a terminal: <code>regatta ckpt ls {quoted(run.id)}</code>
+      </p>
+      {open && (
+        <OpenDialog
+          key={`${open.deed} ${open.row.name}`}
+          {...open}
+          run={run}
+          onDeed={(deed, row) => setOpen({ deed, row })}
+          onClose={() => {
+            setOpen(null);
+            refresh();
+          }}
+        />
       )}
     </>
   );

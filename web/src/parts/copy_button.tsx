@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-export function CopyButton({ text }: { text: string }) {
+export function CopyButton({ text, what = "path" }: { text: string; what?: string }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return;
@@ -15,7 +15,7 @@ export function CopyButton({ text }: { text: string }) {
       () => undefined,
     );
   return (
-    <button type="button" class="quiet" aria-label={`Copy path ${text}`} onClick={copy}>
+    <button type="button" class="quiet" aria-label={`Copy ${what} ${text}`} onClick={copy}>
       {copied ? "Copied" : "Copy"}
     </button>
   );

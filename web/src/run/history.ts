@@ -95,9 +95,9 @@ export function smooth(values: (number | null)[]): (number | null)[] {
 
 // The journal says "written" and later "removed" of one name. One entry per name: the newest write,
 // with what has become of it. A failure is an entry of its own.
-export function currentCheckpoints(rows: Checkpoint[]): Checkpoint[] {
-  const byName = new Map<string, Checkpoint>();
-  const failures: Checkpoint[] = [];
+export function currentCheckpoints<Row extends Checkpoint>(rows: Row[]): Row[] {
+  const byName = new Map<string, Row>();
+  const failures: Row[] = [];
   for (const row of rows) {
     const written = byName.get(row.name);
     if (row.status === "written") byName.set(row.name, row);

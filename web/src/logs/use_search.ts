@@ -1,0 +1,106 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { messageOf } from "../base/request";
+import type { FoundLine } from "./logs_api";
+import { logApi } from "./logs_api";
+
+const kPageMatches = 100;
+const kMostMatches = 2000; // on the page
+const kMostAnswers = 16; // in which nothing may be found, of about 16 MiB each
+
+export interface Asked {
+  grep: string; // "" asks for nothing
+  ignoreCase: boolean;
+  context: number;
+}
+export interface Found {
+  lines: FoundLine[];
+  matches: FoundLine[];
+  scanned: number; // bytes
+  next: string | null; // where to go on
+}
+const kNone: Found = { lines: [], matches: [], scanned: 0, next: null };
+
+export interface UsedSearch {
+  found: Found;
+  isDone: boolean; // something was asked for, and at least one answer is here
+  busy: boolean;
+  failure: string | null;
+  isFull: boolean;
+  more: () => Promise<Found | null>;
+}
+
+function askPage(
+  run: string,
+  file: string | null,
+  { grep, ignoreCase, context }: Asked,
+  from: string | null,
+  signal: AbortSignal,
+) {
+  const ignore_case = ignoreCase ? "true" : null;
+  const asked = { file, grep, ignore_case, context, limit: kPageMatches, from } as const;
+  return logApi.search(run, asked, signal);
+}
+
+// Searches one log on the server, page by page; again when `again` is another.
+export function useSearch(
+  run: string,
+  file: string | null,
+  asked: Asked,
+  again: number,
+  onFirst: (match: FoundLine) => void,
+): UsedSearch {
+  const key = JSON.stringify([run, file, asked, again]);
+  const [state, setState] = useState({ key: "", found: kNone, busy: false, failure: "" });
+  const stop = useRef(new AbortController());
+  const first = useRef(onFirst);
+  first.current = onFirst;
+
+  const read = async (from: Found, signal: AbortSignal): Promise<Found | null> => {
+    setState({ key, found: from, busy: true, failure: "" });
+    let found = from;
+    try {
+      for (let answer = 0; answer < kMostAnswers; ++answer) {
+        const page = await askPage(run, file, asked, found.next, signal);
+        const lines = [...found.lines, ...page.lines];
+        const matches = lines.filter((line) => line.match);
+        const isNew = matches.length > found.matches.length;
+        const scanned = found.scanned + page.scanned_bytes;
+        found = { lines, matches, scanned, next: page.next };
+        if (isNew || page.next == null) break;
+        setState({ key, found, busy: true, failure: "" });
+      }
+      setState({ key, found, busy: false, failure: "" });
+      return found;
+    } catch (error) {
+      if (!signal.aborted) setState({ key, found, busy: false, failure: messageOf(error) });
+      return null;
+    }
+  };
+  useEffect(() => {
+    const control = new AbortController();
+    stop.current = control;
+    if (asked.grep === "") setState({ key, found: kNone, busy: false, failure: "" });
+    else {
+      void read(kNone, control.signal).then((found) => {
+        if (found?.matches[0]) first.current(found.matches[0]);
+      });
+    }
+    return () => control.abort();
+  }, [key]);
+
+  const isNow = state.key === key;
+  const found = isNow ? state.found : kNone;
+  const isFull = found.matches.length >= kMostMatches;
+  const more = async () => {
+    if (!isNow || state.busy || found.next == null || isFull) return null;
+    return read(found, stop.current.signal);
+  };
+  return {
+    found,
+    isDone: isNow && asked.grep !== "" && (!state.busy || found.scanned > 0),
+    busy: isNow && state.busy,
+    failure: isNow && state.failure !== "" ? state.failure : null,
+    isFull,
+    more,
+  };
+}
