@@ -5,6 +5,9 @@ import { startSession } from "./base/session";
 import { startTheme } from "./base/theme";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import "./nodes/nodes.css";
+import "./topology/topology.css";
+import "./plan/plan.css";
 
 startTheme();
 startKeys();
