@@ -1,8 +1,11 @@
 // The nodes: table, grid and fabric over made-up answers of Slurm (the fixture), whose filters and
 // figures are computed here another way; and what the controller says of a machine without Slurm.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { after, before } from "node:test";
-import { kHostile, makeEvent } from "./fixture.mjs";
+import { fileURLToPath } from "node:url";
+import { kHostile, makeEvent, ranksRun } from "./fixture.mjs";
 import { makeNode, makeNodes, makeTopology } from "./machines.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
@@ -418,6 +421,52 @@ for (const [width, colorScheme] of [
       assert.equal(await overflow(page), 0);
       await visitor.keepPicture(`nodes-fabric-${width}-${colorScheme}`);
       await visitor.leave();
+    },
+  );
+}
+
+const modules = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web", "node_modules");
+for (const colorScheme of ["light", "dark"]) {
+  pageTest(
+    `axe finds nothing in what only Slurm and a fabric show, ${colorScheme}`,
+    () => [ranksRun()],
+    async (fixture) => {
+      site(fixture);
+      const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
+      const found = [];
+      for (const width of [390, 1440]) {
+        const viewport = { width, height: 900 };
+        const visitor = await arrive(fixture, "#/nodes?node=gpu-006", { viewport, colorScheme });
+        const { page } = visitor;
+        const look = async (name) => {
+          await page.evaluate(axe);
+          const texts = await page.evaluate(async () => {
+            const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
+            return violations.map(({ id, nodes }) => `${id}: ${nodes[0].target} ${nodes[0].html}`);
+          });
+          found.push(...texts.map((text) => `${name} at ${width} px: ${text}`));
+        };
+        await page.locator("table.matrix").waitFor();
+        await look("table");
+        await page.goto(`${fixture.url}#/nodes?view=grid`);
+        await page.locator(".cells path.box").first().waitFor();
+        await look("grid");
+        await page.goto(`${fixture.url}#/nodes?view=fabric&run=bert-4f2a91`);
+        await page.locator(".cells path.marks").waitFor();
+        await page.getByRole("button", { name: "As a table" }).click();
+        await look("fabric");
+        await page.goto(`${fixture.url}#/runs/ranks-5c1e07/plan`);
+        await page.getByRole("button", { name: "Show the nodes in the fabric" }).click();
+        await page.locator(".cells path.box").first().waitFor();
+        const tables = page.getByRole("button", { name: "As a table" });
+        while ((await tables.count()) > 0) await tables.first().click();
+        await page.getByRole("application").focus();
+        await page.keyboard.press("Enter");
+        await page.locator("table.matrix").waitFor();
+        await look("plan");
+        await visitor.leave();
+      }
+      assert.deepEqual(found, []);
     },
   );
 }
