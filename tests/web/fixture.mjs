@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import { readFileSync, readdirSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { answerOfMachines, makeNodes, makeTopology } from "./machines.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 export const kDist = join(here, "..", "..", "web", "dist");
@@ -442,6 +443,10 @@ export class Fixture {
     this.sessions = new Set();
     this.refusal = null; // what a cancel or a resume is answered with, status 409
     this.refusalOfEvents = null;
+    this.nodes = []; // of GET /nodes, full
+    this.nodeAnswer = {}; // other fields of it
+    this.nodeEvents = []; // what GET /events?node= chooses from
+    this.topology = null; // GET /topology; null: the controller has none
     this.server = createServer((request, response) => this.#answer(request, response));
     this.sockets = new Set();
     this.server.on("connection", (socket) => {
@@ -490,6 +495,10 @@ export class Fixture {
     if (this.trouble) response.setHeader("x-regatta-trouble", this.trouble);
     if (url.pathname === "/api/v1/events") return this.#events(url.searchParams, response);
     if (/\/logs\/files$/.test(url.pathname)) return send(response, { files: [], more: false }, 200);
+    if (url.pathname === "/api/v1/nodes" || url.pathname === "/api/v1/topology") {
+      const answer = answerOfMachines(this, url);
+      return send(response, answer, answer.status ?? 200);
+    }
     const api = /^\/api\/v1\/runs(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(url.pathname);
     if (api) this.#api(request.method, api[1] && decodeURIComponent(api[1]), api[2], url, response);
     else this.#file(url.pathname, response);
@@ -499,7 +508,11 @@ export class Fixture {
     const json = (body, status = 200) => send(response, body, status);
     const refusal = this.refusalOfEvents;
     if (refusal) return json({ status: 409, code: "conflict", detail: refusal }, 409);
-    const events = this.entry(asked.get("run"))?.events ?? [];
+    const node = asked.get("node");
+    const events =
+      node != null
+        ? this.nodeEvents.filter((event) => event.node === node)
+        : (this.entry(asked.get("run"))?.events ?? []);
     const limit = Number(asked.get("limit") ?? 100);
     const since = asked.has("since") ? Number(asked.get("since")) : null;
     const before = Number(asked.get("before") ?? Infinity);
@@ -569,6 +582,7 @@ export class Fixture {
       const missing = { status: 404, code: "not_found", detail: `run ${id} has no plan` };
       return entry.plan ? json(entry.plan) : json(missing, 404);
     }
+    if (part === "attempts") return json({ launches: entry.launches ?? [], attempts: [] });
     if (part === "logs") {
       const offset = Number(url.searchParams.get("offset") ?? 0);
       const bytes = Buffer.from(log).subarray(offset, offset + 4096);
@@ -608,5 +622,7 @@ export class Fixture {
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const entries = [...standardRuns(), ranksRun(), manyRun()];
   const fixture = await new Fixture(entries).start(Number(process.argv[2] ?? 8090));
+  fixture.nodes = makeNodes(64);
+  fixture.topology = makeTopology({ leaves: 4, perLeaf: 16 });
   console.log(`${fixture.url}#ticket=${kTicket}`);
 }

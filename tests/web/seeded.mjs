@@ -34,8 +34,10 @@ function freePort() {
 
 export class Seeded {
   // runs: how many are made up. prepare(folder) may add to folder/runs before the controller begins.
-  constructor({ runs = 60, prepare = () => undefined } = {}) {
+  // options: more of `regatta serve`.
+  constructor({ runs = 60, prepare = () => undefined, options = [] } = {}) {
     this.count = runs;
+    this.options = options;
     this.prepare = prepare;
     this.complaints = "";
   }
@@ -55,6 +57,7 @@ export class Seeded {
     const options = ["serve", "--port", String(port), "--data", join(this.folder, "data")];
     options.push("--runs", this.runs, "--page-directory", kDist, "--scheduler", "local");
     options.push("--trainer", existsSync(trainer) ? trainer : process.execPath);
+    options.push(...this.options);
     if (process.getuid() === 0) options.push("--allow-privileged");
     this.process = spawn(binary, options, { stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [this.process.stdout, this.process.stderr]) {

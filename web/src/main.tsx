@@ -7,6 +7,9 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import "./checkpoints/checkpoints.css";
 import "./logs/logs.css";
+import "./nodes/nodes.css";
+import "./topology/topology.css";
+import "./plan/plan.css";
 
 startTheme();
 startKeys();

@@ -1,14 +1,18 @@
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { Decision, Plan, PlannedStep, Run, Seats, TunedRange } from "../base/api";
+import type { Decision, Plan, PlannedStep, Run, Seats, Timeline, TunedRange } from "../base/api";
 import { api } from "../base/api";
 import { Refusal } from "../base/request";
 import { Bars } from "../parts/bars";
 import { Figure } from "../parts/figure";
 import * as show from "../base/format";
 import { ErrorPanel } from "../parts/notices";
-import * as planned from "./plan";
 import { usePoll } from "../base/poll";
+import { Balance } from "./balance";
+import { Measured } from "./measured_part";
+import { WaysBySize } from "./nccl_strip";
+import { PlacementPart } from "./placement_part";
+import * as planned from "./plan";
 
 // A plan may come from anywhere, and so may the names in it.
 const clean = show.withoutEscapes;
@@ -278,9 +282,10 @@ function RangeRow({ range }: { range: TunedRange }) {
   );
 }
 
-function Ranges({ ranges }: { ranges: TunedRange[] }) {
+function Ranges({ ranges, plan }: { ranges: TunedRange[]; plan: Plan }) {
   return (
     <Part title="NCCL" note="what it is told; all other calls go its own way">
+      <WaysBySize ranges={ranges} buckets={plan.timeline?.buckets ?? []} />
       <div class="scroll">
         <table class="ranges cards">
           <thead>
@@ -374,13 +379,21 @@ function Tables({ plan }: { plan: Plan }) {
     <>
       <Alternatives plan={plan} />
       {plan.decisions?.length ? <Decisions decisions={plan.decisions} /> : null}
-      {plan.nccl?.ranges.length ? <Ranges ranges={plan.nccl.ranges} /> : null}
+      {plan.nccl?.ranges.length ? <Ranges ranges={plan.nccl.ranges} plan={plan} /> : null}
       {plan.seats?.length ? <SeatList seats={plan.seats} /> : null}
     </>
   );
 }
 
-function PlanView({ run, plan }: { run: Run; plan: Plan }) {
+function PlanView({
+  run,
+  plan,
+  timeline,
+}: {
+  run: Run;
+  plan: Plan;
+  timeline: Timeline | null;
+}) {
   // The run is asked for every second; what the plan says stays.
   const drawing = useMemo(() => plan.timeline && <Gantt step={plan.timeline} />, [plan]);
   const tables = useMemo(() => <Tables plan={plan} />, [plan]);
@@ -417,7 +430,10 @@ function PlanView({ run, plan }: { run: Run; plan: Plan }) {
         <Figures plan={plan} measured={measured} />
         {drawing}
       </section>
+      {!other && plan.timeline && timeline && <Measured step={plan.timeline} timeline={timeline} />}
       {tables}
+      <Balance run={run} plan={plan} />
+      <PlacementPart run={run} plan={plan} />
     </>
   );
 }
@@ -428,10 +444,12 @@ export function PlanTab({
   run,
   plan,
   keep,
+  timeline,
 }: {
   run: Run;
   plan: Plan | null;
   keep: (plan: Plan) => void;
+  timeline: Timeline | null; // of the newest step
 }) {
   const [none, setNone] = useState(false);
   const health = usePoll(plan || none ? null : run.id, 1000, async (signal) => {
@@ -442,10 +460,14 @@ export function PlanTab({
       setNone(true);
     }
   });
-  if (plan) return <PlanView run={run} plan={plan} />;
+  if (plan) return <PlanView run={run} plan={plan} timeline={timeline} />;
   if (none) {
     return (
-      <p class="nothing">The run goes without a plan and cuts its gradient by the default.</p>
+      <>
+        <p class="nothing">The run goes without a plan and cuts its gradient by the default.</p>
+        <Balance run={run} plan={null} />
+        <PlacementPart run={run} plan={null} />
+      </>
     );
   }
   if (health.refusal) {

@@ -152,7 +152,11 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
             />
           )}
           {tab === "plan" && (
-            <Loaded load={load.plan} name="PlanTab" props={{ run, plan, keep: setPlan }} />
+            <Loaded
+              load={load.plan}
+              name="PlanTab"
+              props={{ run, plan, keep: setPlan, timeline: history.timeline }}
+            />
           )}
           {tab === "log" && <Loaded load={load.log} name="LogTab" props={{ run }} />}
           {tab === "events" && <Loaded load={load.events} name="EventList" props={{ run }} />}

@@ -1,0 +1,174 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useShortcuts } from "../base/keys";
+import { setQuery } from "../base/route";
+import { Menu } from "../parts/menu";
+import { kNodeStates } from "./nodes_api";
+
+// The filters of the nodes, as the API has them; they live in the address.
+const kTexts = [
+  { key: "partition", title: "Partition", help: "its whole name" },
+  { key: "nodes", title: "Nodes", help: "node[01-04]" },
+] as const;
+const kUsable = [
+  ["", "usable or not"],
+  ["true", "only usable ones"],
+  ["false", "only those that may get no work"],
+] as const;
+export const kNodeFilters: readonly string[] = [
+  "state",
+  "usable",
+  "text",
+  ...kTexts.map(({ key }) => key),
+];
+
+// Other filters begin at the first page.
+export function filterNodes(
+  changes: Record<string, string | null>,
+  how: "visit" | "replace" = "visit",
+) {
+  setQuery({ ...changes, after: null }, how);
+}
+
+export function activeNodeFilters(query: URLSearchParams): [string, string][] {
+  return kNodeFilters.flatMap((key): [string, string][] => {
+    const value = query.get(key);
+    return value ? [[key, value]] : [];
+  });
+}
+
+const kPauseMilliseconds = 150; // of somebody who types
+
+// A field that changes the address a moment after the last letter.
+function Field({ name, value, ...rest }: { name: string; value: string; [more: string]: unknown }) {
+  const [text, setText] = useState(value);
+  const typed = useRef(value);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => {
+    if (value === typed.current) return; // it came back to us
+    typed.current = value;
+    setText(value);
+  }, [value]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const type = (event: Event) => {
+    const next = (event.currentTarget as HTMLInputElement).value;
+    setText(next);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => {
+      typed.current = next.trim();
+      filterNodes({ [name]: next.trim() }, "replace");
+    }, kPauseMilliseconds);
+  };
+  return (
+    <input
+      {...rest}
+      type="text"
+      value={text}
+      onInput={type}
+      autocomplete="off"
+      spellcheck={false}
+    />
+  );
+}
+
+function StateMenu({ chosen }: { chosen: string[] }) {
+  const toggle = (state: string) => {
+    const next = chosen.includes(state)
+      ? chosen.filter((one) => one !== state)
+      : [...chosen, state];
+    filterNodes({ state: next.join(",") });
+  };
+  return (
+    <Menu label={chosen.length > 0 ? `State: ${chosen.length}` : "State"}>
+      <fieldset>
+        <legend>State</legend>
+        {kNodeStates.map((state) => (
+          <label key={state}>
+            <input
+              type="checkbox"
+              checked={chosen.includes(state)}
+              onChange={() => toggle(state)}
+            />
+            {state.replaceAll("_", " ")}
+          </label>
+        ))}
+      </fieldset>
+    </Menu>
+  );
+}
+
+export function NodeFilters({ query }: { query: URLSearchParams }) {
+  const search = useRef<HTMLDivElement>(null);
+  useShortcuts([
+    { keys: "/", does: "Search nodes", act: () => search.current?.querySelector("input")?.focus() },
+  ]);
+  const chosen = (query.get("state") ?? "").split(",").filter((word) => word !== "");
+  const rest = [...kTexts.map(({ key }) => key), "usable"].filter((key) => query.get(key)).length;
+  return (
+    <div class="filters" role="search" ref={search}>
+      <Field
+        name="text"
+        value={query.get("text") ?? ""}
+        class="search"
+        placeholder="Search name or reason"
+        aria-label="Search nodes by name or reason"
+        aria-keyshortcuts="/"
+        onKeyDown={(event: KeyboardEvent) => {
+          if (event.key === "Escape") (event.target as HTMLElement).blur();
+        }}
+      />
+      <StateMenu chosen={chosen} />
+      <Menu label={rest > 0 ? `Filters: ${rest}` : "Filters"}>
+        {kTexts.map(({ key, title, help }) => (
+          <label key={key} class="wide">
+            {title}
+            <Field name={key} value={query.get(key) ?? ""} placeholder={help} />
+          </label>
+        ))}
+        <label class="wide">
+          Usable
+          <select
+            value={query.get("usable") ?? ""}
+            onChange={(event) => filterNodes({ usable: event.currentTarget.value })}
+          >
+            {kUsable.map(([value, title]) => (
+              <option key={value} value={value}>
+                {title}
+              </option>
+            ))}
+          </select>
+        </label>
+      </Menu>
+    </div>
+  );
+}
+
+// What hides nodes now, each to be taken away.
+export function NodeChips({ query }: { query: URLSearchParams }) {
+  const active = activeNodeFilters(query);
+  if (active.length === 0) return null;
+  return (
+    <div class="chips">
+      {active.map(([key, value]) => (
+        <button
+          key={key}
+          type="button"
+          class="chip"
+          aria-label={`Remove the filter ${key} ${value}`}
+          onClick={() => filterNodes({ [key]: null })}
+        >
+          <span class="cut">
+            {key}: {value}
+          </span>
+          <span aria-hidden="true">×</span>
+        </button>
+      ))}
+      <button
+        type="button"
+        class="quiet"
+        onClick={() => filterNodes(Object.fromEntries(kNodeFilters.map((key) => [key, null])))}
+      >
+        Remove all filters
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,150 @@
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { PlannedStep, Timeline } from "../base/api";
+import * as show from "../base/format";
+import { rowLayout, ticks } from "../parts/timeline";
+import { useWidth } from "../parts/width";
+import type { Comparison } from "./measured";
+import { compare } from "./measured";
+
+const ms = show.milliseconds;
+const kAxis = 20; // px
+
+function summaryOf(found: Comparison, step: PlannedStep, timeline: Timeline): string {
+  const change = show.change(found.measuredSum / found.predictedSum - 1);
+  return (
+    `Reductions of ${found.pairs.length} buckets take ${ms(found.predictedSum)} as predicted, ` +
+    `${ms(found.measuredSum)} as measured in step ${show.count(timeline.step)} (${change}); ` +
+    `exposed ${ms(step.exposed_seconds)} predicted, ${ms(timeline.exposed_seconds)} measured` +
+    (found.median == null ? "" : `; half of them are off by ${show.percent(found.median)} or less`)
+  );
+}
+
+// Of each bucket two bars, above the predicted, below the measured one; all of a kind are a path.
+function Drawing({ found, width, summary }: { found: Comparison; width: number; summary: string }) {
+  const { row, bottom, every } = rowLayout(found.pairs.length);
+  const top = 4;
+  const height = bottom - 20;
+  const label = 64;
+  const x = (seconds: number) => label + ((width - label - 4) * Math.max(0, seconds)) / found.span;
+  const half = Math.max(0.75, row / 2 - 1);
+  const bar = ({ start, end }: { start: number; end: number }, y: number) => {
+    const from = x(start).toFixed(1);
+    const to = Math.max(x(start) + 0.8, x(end)).toFixed(1);
+    return `M${from} ${y.toFixed(1)}H${to}v${half.toFixed(2)}H${from}z`;
+  };
+  let predicted = "";
+  let measured = "";
+  found.pairs.forEach((pair, i) => {
+    const y = top + row * i;
+    predicted += bar(pair.predicted, y);
+    measured += bar(pair.measured, y + half);
+  });
+  const marks = ticks(found.span);
+  return (
+    <svg class="against" width={width} height={height + kAxis} role="img" aria-label={summary}>
+      {marks.map((tick) => (
+        <line key={tick} x1={x(tick)} x2={x(tick)} y1={0} y2={height} />
+      ))}
+      {found.pairs.map(
+        (pair, i) =>
+          i % every === 0 && (
+            <text key={pair.index} class="name" x={label - 6} y={top + row * (i + 0.5) - 1}>
+              {show.bytes(pair.bytes)}
+            </text>
+          ),
+      )}
+      <path class="predicted" d={predicted} />
+      <path class="measured" d={measured} />
+      {marks.map((tick, i) => (
+        <text key={tick} class={i === 0 ? "first" : ""} x={x(tick)} y={height + 12}>
+          {i === 0 ? "0" : `${Number((tick * 1000).toPrecision(6))} ms`}
+        </text>
+      ))}
+    </svg>
+  );
+}
+
+function Table({ found }: { found: Comparison }) {
+  return (
+    <div
+      class="scroll against-table"
+      tabIndex={0}
+      role="group"
+      aria-label="Predicted and measured by bucket"
+    >
+      <table>
+        <caption class="visually-hidden">Reductions by bucket, since the step's start</caption>
+        <thead>
+          <tr>
+            <th scope="col" class="num">Bucket</th>
+            <th scope="col" class="num">Size</th>
+            <th scope="col" class="num">Predicted</th>
+            <th scope="col" class="num">Measured</th>
+            <th scope="col" class="num">Predicted length</th>
+            <th scope="col" class="num">Measured length</th>
+            <th scope="col" class="num">Difference</th>
+          </tr>
+        </thead>
+        <tbody>
+          {found.pairs.map(({ index, bytes, predicted, measured, change }) => (
+            <tr key={index}>
+              <td class="num">{index + 1}</td>
+              <td class="num">{show.bytes(bytes)}</td>
+              <td class="num">
+                {ms(predicted.start)} to {ms(predicted.end)}
+              </td>
+              <td class="num">
+                {ms(measured.start)} to {ms(measured.end)}
+              </td>
+              <td class="num">{ms(predicted.end - predicted.start)}</td>
+              <td class="num">{ms(measured.end - measured.start)}</td>
+              <td class="num">{show.change(change)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+// The newest step of the run beside the step that the plan foresaw.
+export function Measured({ step, timeline }: { step: PlannedStep; timeline: Timeline }) {
+  const place = useRef<HTMLDivElement>(null);
+  const width = useWidth(place);
+  const [table, setTable] = useState(false);
+  const found = useMemo(() => compare(step, timeline), [step, timeline]);
+  if (!found && timeline.bucket_count === step.buckets.length) return null;
+  const text = found ? summaryOf(found, step, timeline) : "";
+  return (
+    <section class="plan-more" aria-label="Predicted against measured">
+      <h2>Predicted against measured</h2>
+      {!found && (
+        <p class="nothing">
+          The newest step was reduced in {show.count(timeline.bucket_count)} buckets, the plan
+          has {show.count(step.buckets.length)}: they cannot be compared one by one.
+        </p>
+      )}
+      {found && (
+        <>
+          <p class="against-text">{text}.</p>
+          <div ref={place}>
+            {width > 0 && <Drawing found={found} width={width} summary={text} />}
+          </div>
+          <p class="legend">
+            <span class="predicted-key">predicted</span>
+            <span class="measured-key">measured, with the time that loading data took before</span>
+          </p>
+          {found.pairs.length < timeline.bucket_count && (
+            <p class="small">
+              {found.pairs.length} of {show.count(timeline.bucket_count)} buckets, spread evenly.
+            </p>
+          )}
+          <button type="button" aria-expanded={table} onClick={() => setTable(!table)}>
+            {table ? "Hide the table" : "As a table"}
+          </button>
+          {table && <Table found={found} />}
+        </>
+      )}
+    </section>
+  );
+}
