@@ -6,6 +6,7 @@ import { startTheme } from "./base/theme";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import "./base/colours.css";
+import "./compare/compare.css";
 
 startTheme();
 startKeys();
