@@ -7,6 +7,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import "./base/colours.css";
 import "./compare/compare.css";
+import "./cluster/cluster.css";
 
 startTheme();
 startKeys();
