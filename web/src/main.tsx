@@ -10,6 +10,9 @@ import "./logs/logs.css";
 import "./nodes/nodes.css";
 import "./topology/topology.css";
 import "./plan/plan.css";
+import "./base/colours.css";
+import "./compare/compare.css";
+import "./cluster/cluster.css";
 
 startTheme();
 startKeys();

@@ -1,3 +1,411 @@
+import type { RefObject } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { hasEnded } from "../base/api";
+import type { Look } from "../base/colours";
+import { kMostColours, lookOf, slotsOf } from "../base/colours";
+import * as show from "../base/format";
+import { useShortcuts } from "../base/keys";
+import { go, setQuery } from "../base/route";
+import type { Span } from "../parts/chart";
+import { Menu } from "../parts/menu";
+import { Connection, ErrorPanel } from "../parts/notices";
+import { AddRun } from "./add_run";
+import type { Axis, Known, SeriesName } from "./compare_api";
+import { axisOf, kAxes, kDefaultSeries, kSeries, seriesOf } from "./compare_api";
+import type { Drawing, Subject } from "./curves";
+import { SeriesChart } from "./curves";
+import { configRows, environmentRows, planRows, seedGroups } from "./differences";
+import type { Drawn } from "./known";
+import { useCharts, useRuns } from "./known";
+import { Legend } from "./legend";
+import { kNoPoints, meanOf, pointsOf } from "./series";
+import type { Part } from "./tables";
+import { DifferenceTable, FigureTable } from "./tables";
+
+const kMostCompared = kMostColours;
+
+function idsOf(query: URLSearchParams): string[] {
+  const all = (query.get("runs") ?? "").split(",").filter((id) => id !== "");
+  return [...new Set(all)];
+}
+
+const setRuns = (ids: string[], more: Record<string, string | null> = {}) =>
+  setQuery({ runs: ids.join(","), ...more });
+
+function Tools({
+  query,
+  axis,
+  series,
+  hasGroups,
+  room,
+  onAdd,
+}: {
+  query: URLSearchParams;
+  axis: Axis;
+  series: SeriesName[];
+  hasGroups: boolean;
+  room: number;
+  onAdd: () => void;
+}) {
+  const toggle = (name: SeriesName, on: boolean) => {
+    const next = on ? [...series, name] : series.filter((one) => one !== name);
+    const names = seriesOf(next.join(",")).join(",");
+    setQuery({ series: names === kDefaultSeries.join(",") ? null : names });
+  };
+  return (
+    <div class="tools compare-tools">
+      <button type="button" disabled={room === 0} aria-keyshortcuts="a" onClick={onAdd}>
+        Add a run…
+      </button>
+      <label class="beside">
+        By
+        <select
+          value={axis}
+          onChange={({ currentTarget: { value } }) =>
+            setQuery({ x: value === "wall" ? null : value })
+          }
+        >
+          {Object.entries(kAxes).map(([name, title]) => (
+            <option key={name} value={name}>
+              {title}
+            </option>
+          ))}
+        </select>
+      </label>
+      <Menu label={`Series: ${series.length}`}>
+        <fieldset>
+          <legend>Series</legend>
+          {Object.entries(kSeries).map(([name, { title }]) => (
+            <label key={name}>
+              <input
+                type="checkbox"
+                checked={series.includes(name as SeriesName)}
+                onChange={(event) => toggle(name as SeriesName, event.currentTarget.checked)}
+              />
+              {title}
+            </label>
+          ))}
+        </fieldset>
+      </Menu>
+      {hasGroups && (
+        <label class="beside">
+          <input
+            type="checkbox"
+            checked={query.get("seeds") !== "apart"}
+            onChange={({ currentTarget: { checked } }) =>
+              setQuery({ seeds: checked ? null : "apart", only: null })
+            }
+          />
+          Mean over seeds
+        </label>
+      )}
+    </div>
+  );
+}
+
+// One line a run, or a group of runs that differ by seed only.
+function subjectsOf(known: Known[], groups: Known[][], looks: Map<string, Look>) {
+  const members = new Map<string, Known[]>();
+  const subjects: Subject[] = [];
+  for (const one of known) {
+    const group = groups.find((some) => some.includes(one)) ?? [one];
+    const key = group[0]?.run.id ?? one.run.id;
+    const look = looks.get(key);
+    if (members.has(key) || !look) continue;
+    members.set(key, group);
+    const name = show.withoutEscapes(group[0]?.run.name ?? key);
+    subjects.push({ key, name, seeds: group.length, look });
+  }
+  return { subjects, members };
+}
+
+const kFractions: SeriesName[] = ["mfu", "utilisation", "efficiency"];
+
+function drawingsOf(drawn: Drawn, subjects: Subject[], members: Map<string, Known[]>): Drawing[] {
+  const all = [...members.values()].flat().map(({ run }) => run);
+  const metric = all[0]?.metric;
+  const target = all[0]?.target ?? null;
+  const alike = metric != null && all.every((run) => run.metric === metric);
+  const sameTarget = alike && all.every((run) => run.target === target);
+  return drawn.series.map((name) => {
+    const curves = subjects.map(({ key }) => {
+      const runs = members.get(key) ?? [];
+      const points = runs.map(({ run }) => pointsOf(drawn.charts, run.id, name));
+      return points.length > 1 ? meanOf(key, points) : { key, ...(points[0] ?? kNoPoints) };
+    });
+    if (name !== "metric") {
+      const isFraction = kFractions.includes(name);
+      return { name, title: kSeries[name].title, isFraction, target: null, curves };
+    }
+    return {
+      name,
+      title: alike ? show.metricTitle(metric) : "Metric of each run",
+      isFraction: all.every((run) => show.isFraction(run.metric)),
+      target: sameTarget ? target : null,
+      curves,
+    };
+  });
+}
+
+function spanOf(drawings: Drawing[]): Span {
+  const ends = drawings.flatMap(({ curves }) => curves.map(({ x }) => x[x.length - 1] ?? 0));
+  const max = Math.max(0, ...ends);
+  return { min: 0, max: max > 0 ? max * 1.015 : 1 };
+}
+
+// The chart with the most places tells the legend where the cursor is: theirs is one.
+function leader(drawings: Drawing[]): string | undefined {
+  const count = ({ curves }: Drawing) => curves.reduce((sum, { x }) => sum + x.length, 0);
+  return [...drawings].sort((a, b) => count(b) - count(a))[0]?.name;
+}
+
+// Who is drawn how, and with whom.
+function arrange(known: Known[], apart: boolean, baseId: string | null) {
+  const slots = slotsOf(known.map(({ run }) => run.id));
+  const looks = new Map([...slots].map(([id, slot]) => [id, lookOf(slot)]));
+  const byId = new Map(known.map((one) => [one.run.id, one]));
+  const groups = seedGroups(known.map(({ run }) => run)).map((group) =>
+    group.map(({ id }) => byId.get(id)).filter((one) => one != null),
+  );
+  const base = byId.get(baseId ?? "") ?? null;
+  return { looks, groups, base, ...subjectsOf(known, apart ? [] : groups, looks) };
+}
+
+function partsOf(known: Known[]): Part[] {
+  return [
+    {
+      title: "Configuration",
+      note: "The run files with defaults filled in, nested keys joined by dots.",
+      rows: configRows(known),
+    },
+    {
+      title: "Environment",
+      note: "What ran the newest attempt, as far as the controller knows it.",
+      rows: environmentRows(known),
+    },
+    {
+      title: "Plan",
+      note: known.some(({ plan }) => plan)
+        ? "What was planned. “not set”: the run has no plan, or its plan no such part."
+        : "None of these runs has a plan.",
+      rows: planRows(known),
+    },
+  ];
+}
+
+function Comparison({
+  known,
+  query,
+  drawn,
+  onRemove,
+}: {
+  known: Known[];
+  query: URLSearchParams;
+  drawn: Drawn | null;
+  onRemove: (id: string) => void;
+}) {
+  const [zoom, setZoom] = useState<Span | null>(null);
+  const [cursor, setCursor] = useState<number | null>(null);
+  useEffect(() => (setZoom(null), setCursor(null)), [drawn?.axis]);
+  const [apart, all] = [query.get("seeds") === "apart", query.get("all") === "1"];
+  const { looks, groups, subjects, members, base } = useMemo(
+    () => arrange(known, apart, query.get("base")),
+    [known, apart, query],
+  );
+  const drawings = useMemo(
+    () => (drawn ? drawingsOf(drawn, subjects, members) : []),
+    [drawn, subjects, members],
+  );
+  const parts = useMemo(() => partsOf(known), [known]);
+  const asked = query.get("only");
+  const only = subjects.some(({ key }) => key === asked) ? asked : null;
+  const shown = { known, looks, base };
+  return (
+    <>
+      <Legend
+        subjects={subjects}
+        members={members}
+        drawings={drawings}
+        axis={drawn?.axis ?? "wall"}
+        cursor={cursor}
+        only={only}
+        base={base?.run.id ?? null}
+        onOnly={(key) => setQuery({ only: key }, "replace")}
+        onPin={(id) => setQuery({ base: id })}
+        onRemove={onRemove}
+      />
+      {!drawn && <p class="loading">Loading curves…</p>}
+      {drawings.map((drawing) => (
+        <SeriesChart
+          key={drawing.name}
+          drawing={drawing}
+          subjects={subjects}
+          axis={drawn?.axis ?? "wall"}
+          only={only}
+          full={spanOf(drawings)}
+          zoom={zoom}
+          onZoom={setZoom}
+          onCursor={drawing.name === leader(drawings) ? setCursor : undefined}
+        />
+      ))}
+      <FigureTable {...shown} groups={groups} />
+      <label class="beside only-differences">
+        <input
+          type="checkbox"
+          checked={!all}
+          onChange={({ currentTarget: { checked } }) => setQuery({ all: checked ? null : "1" })}
+        />
+        Only differences
+      </label>
+      {parts.map((part) => (
+        <DifferenceTable key={part.title} part={part} all={all} {...shown} />
+      ))}
+    </>
+  );
+}
+
+function Nothing({ onAdd }: { onAdd: () => void }) {
+  return (
+    <section class="empty">
+      <h2>No runs to compare yet</h2>
+      <p>
+        Select two to ten runs in the <a href="#/">list of runs</a> and press <kbd>c</kbd>, or add
+        them here.
+      </p>
+      <button type="button" class="primary" onClick={onAdd}>
+        Add a run…
+      </button>
+    </section>
+  );
+}
+
+// What was asked for and is not here, each to be taken out.
+function Missing({
+  missing,
+  onRemove,
+}: {
+  missing: Map<string, string>;
+  onRemove: (id: string) => void;
+}) {
+  return (
+    <>
+      {[...missing].map(([id, why]) => (
+        <section key={id} class="notice warning" role="status">
+          <strong>{show.withoutEscapes(id.slice(0, 200))} is not compared</strong>
+          <p>{why}</p>
+          <button type="button" onClick={() => onRemove(id)}>
+            Take out
+          </button>
+        </section>
+      ))}
+    </>
+  );
+}
+
+function Title({
+  place,
+  shown,
+  asked,
+}: {
+  place: RefObject<HTMLHeadingElement | null>;
+  shown: number;
+  asked: number;
+}) {
+  return (
+    <div class="heading">
+      <h1 ref={place} tabIndex={-1}>
+        Compare
+      </h1>
+      {shown > 0 && (
+        <span class="small" role="status">
+          {shown === 1 ? "1 run; add another" : `${shown} runs`}
+          {asked > shown && `, the first ${kMostCompared} of ${asked}`}
+        </span>
+      )}
+    </div>
+  );
+}
+
+function useKeys(query: URLSearchParams, add: () => void) {
+  useShortcuts([
+    { keys: "a", does: "Add a run to the comparison", act: add },
+    {
+      keys: "d",
+      does: "Only differences, or everything",
+      act: () => setQuery({ all: query.get("all") === "1" ? null : "1" }),
+    },
+    {
+      keys: "Escape",
+      does: "All lines, then back to the runs",
+      act: () => (query.get("only") ? setQuery({ only: null }, "replace") : go("#/")),
+    },
+  ]);
+}
+
 export function CompareView({ query }: { query: URLSearchParams }) {
-  return <p class="nothing">compare {query.toString()}</p>;
+  const asked = idsOf(query);
+  const ids = asked.slice(0, kMostCompared);
+  const [adding, setAdding] = useState(false);
+  const heading = useRef<HTMLHeadingElement>(null);
+  const [{ known: byId, missing }, health] = useRuns(ids);
+  const known = useMemo(() => {
+    const found = ids.map((id) => byId.get(id)).filter((one) => one != null);
+    return found.filter((one, i) => found.findIndex(({ run }) => run.id === one.run.id) === i);
+  }, [byId, ids.join(",")]);
+  const ready = ids.every((id) => byId.has(id) || missing.has(id));
+  const [axis, series] = [axisOf(query.get("x")), seriesOf(query.get("series"))];
+  const runs = known.map(({ run }) => run);
+  const [drawn, drawnHealth] = useCharts(
+    ready ? runs.map(({ id }) => id) : [],
+    axis,
+    series,
+    runs.some((run) => !hasEnded(run)),
+  );
+  useEffect(() => {
+    document.title = `Compare ${ids.length} runs · Regatta`;
+  }, [ids.length]);
+  const add = () => setAdding(true);
+  useKeys(query, add);
+  const remove = (id: string) => {
+    const aliases = new Set([id, ...ids.filter((one) => byId.get(one)?.run.id === id)]);
+    const rest = asked.filter((one) => !aliases.has(one));
+    const dropped = (name: string) => (query.get(name) === id ? { [name]: null } : {});
+    setRuns(rest, { ...dropped("base"), ...dropped("only") });
+    heading.current?.focus(); // its button is gone
+  };
+  const room = kMostCompared - ids.length;
+  return (
+    <div class="list compare">
+      <Connection health={drawnHealth.failure != null ? drawnHealth : health} />
+      <Title place={heading} shown={ids.length} asked={asked.length} />
+      {ids.length === 0 ? (
+        <Nothing onAdd={add} />
+      ) : (
+        <Tools
+          query={query}
+          axis={axis}
+          series={series}
+          hasGroups={seedGroups(runs).length > 0}
+          room={room}
+          onAdd={add}
+        />
+      )}
+      <Missing missing={missing} onRemove={remove} />
+      {drawnHealth.refusal && (
+        <ErrorPanel title="The controller refused the curves" text={drawnHealth.refusal.message} />
+      )}
+      {ids.length > 0 && !ready && !health.failure && <p class="loading">Loading runs…</p>}
+      {known.length > 0 && (
+        <Comparison known={known} query={query} drawn={drawn} onRemove={remove} />
+      )}
+      {adding && (
+        <AddRun
+          chosen={ids}
+          room={room}
+          onAdd={(id) => setRuns([...asked, id])}
+          onClose={() => setAdding(false)}
+        />
+      )}
+    </div>
+  );
 }

@@ -14,6 +14,7 @@ export interface Line {
   width: number;
   points?: number; // dots while at most so many are in view
   opacity?: number;
+  dash?: number[];
 }
 
 // What an overlay draws with: pixels of the canvas, colours by name.
@@ -41,6 +42,8 @@ export interface ChartProps {
   marks?: (pen: Pen) => void; // on top of them
   zoom: Span | null;
   onZoom: (span: Span | null) => void;
+  along?: (value: number) => string; // on the x-axis, where that is no time
+  onCursor?: (index: number | null) => void;
 }
 
 // Steps that fit a clock: seconds, minutes, hours, days.
@@ -105,7 +108,13 @@ function options(
       y: { range: (_u, low, high) => latest.current.values(low, high) },
     },
     axes: [
-      { ...axis, incrs: kTimeSteps, space: 70, size: 30, values: (_u, ticks) => ticks.map(clock) },
+      {
+        ...axis,
+        ...(!props.along && { incrs: kTimeSteps }),
+        space: 70,
+        size: 30,
+        values: (_u, ticks) => ticks.map((tick) => (latest.current.along ?? clock)(tick)),
+      },
       {
         ...axis,
         size: 52,
@@ -120,6 +129,7 @@ function options(
         stroke: () => colourOf(line.colour),
         width: line.width,
         alpha: line.opacity ?? 1,
+        ...(line.dash && line.dash.length > 0 && { dash: line.dash }),
         spanGaps: true,
         points: {
           show: (_u: uPlot, _series: number, first: number, last: number) =>
@@ -132,7 +142,12 @@ function options(
     hooks: {
       drawAxes: [(u) => latest.current.overlay?.(pen(u))],
       draw: [(u) => latest.current.marks?.(pen(u))],
-      setCursor: [(u) => setIndex(u.cursor.idx ?? null)],
+      setCursor: [
+        (u) => {
+          setIndex(u.cursor.idx ?? null);
+          latest.current.onCursor?.(u.cursor.idx ?? null);
+        },
+      ],
       setSelect: [
         (u) => {
           if (u.select.width < 8) return;

@@ -11,7 +11,7 @@ import { Connection, ErrorPanel } from "../parts/notices";
 import type { Column } from "./columns";
 import { choiceWith, isFixed, kColumns, shownColumns } from "./columns";
 import { FilterChips, Filters, activeFilters, kFilters } from "./filters";
-import { SelectionBar } from "./selection";
+import { SelectionBar, compare } from "./selection";
 import type { Curve } from "./sparks";
 import { useCurves } from "./sparks";
 
@@ -244,6 +244,7 @@ function Table({
         if (run) selection.select(run, false);
       },
     },
+    { keys: "c", does: "Compare the selected runs", act: () => compare(selection.runs) },
     { keys: "Escape", does: "Select nothing", act: selection.clear },
   ]);
   const all = rows.length > 0 && rows.every((row) => selection.has(row.id));

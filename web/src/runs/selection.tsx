@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import type { RunRow } from "../base/api";
 import { api, hasEnded } from "../base/api";
 import { messageOf } from "../base/request";
+import { go } from "../base/route";
 import { Dialog } from "../parts/dialog";
 
 // What can be done with the runs that are selected.
@@ -133,6 +134,14 @@ function DeedDialog({
   );
 }
 
+const kMostCompared = 10;
+
+export const canCompare = (runs: RunRow[]) => runs.length > 1 && runs.length <= kMostCompared;
+export function compare(runs: RunRow[]) {
+  if (!canCompare(runs)) return;
+  go(`#/compare?${new URLSearchParams({ runs: runs.map((run) => run.id).join(",") })}`);
+}
+
 export function SelectionBar({
   runs,
   onClear,
@@ -148,6 +157,15 @@ export function SelectionBar({
   return (
     <div class="selection" role="region" aria-label="Selected runs">
       <strong role="status">{runs.length} selected</strong>
+      <button
+        type="button"
+        disabled={!canCompare(runs)}
+        title={canCompare(runs) ? "Compare (c)" : `Select 2 to ${kMostCompared} runs to compare`}
+        aria-keyshortcuts="c"
+        onClick={() => compare(runs)}
+      >
+        Compare
+      </button>
       <button type="button" onClick={open("tag")}>
         Tag…
       </button>

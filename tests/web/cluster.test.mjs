@@ -1,0 +1,305 @@
+// The overview of the cluster: its sums, and the page over the seeded controller, held against what
+// the API says run by run. Slurm's nodes and live runs are made up on the way.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { after, before, test as plainTest } from "node:test";
+import { fileURLToPath } from "node:url";
+import { kHostile } from "./fixture.mjs";
+import { Seeded, missingController, seededTest } from "./seeded.mjs";
+import { Visitor, launch } from "./setup.mjs";
+
+const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
+const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
+const bundle = buildSync({
+  stdin: {
+    contents: `export * from "./src/cluster/sums"; export * as show from "./src/base/format";`,
+    resolveDir: web,
+  },
+  absWorkingDir: web,
+  bundle: true,
+  format: "esm",
+  write: false,
+  platform: "browser",
+  define: { BroadcastChannel: "undefined" }, // the session's would keep node waiting
+});
+const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
+const sums = await import(`data:text/javascript;base64,${code}`);
+const { show } = sums;
+
+const skip = missingController();
+const test = seededTest(skip);
+let seeded, browser;
+before(async () => {
+  if (skip) return;
+  seeded = await new Seeded({ runs: 60 }).start();
+  await settled();
+  browser = await launch();
+});
+// Journals are read after their runs were found: until nothing changes.
+async function settled() {
+  for (let before = ""; ; ) {
+    const now = JSON.stringify(await seeded.ask("runs?limit=1000&full=true"));
+    if (now === before) return;
+    before = now;
+    await new Promise((done) => setTimeout(done, 1500));
+  }
+}
+after(async () => {
+  await browser?.close();
+  await seeded?.stop();
+});
+
+const arrive = (place, options = {}) => Visitor.arrive(browser, seeded.link(place), options);
+const plain = (text) => text.replaceAll("\u202f", " ").trim();
+const part = (page, title) =>
+  page.locator("section.cluster-part", { has: page.locator("h2", { hasText: title }) });
+// Cells of the row of this name in the table of this caption.
+const cells = (page, caption, name) =>
+  page
+    .getByRole("region", { name: caption })
+    .locator(`tr[data-name="${name}"] td`)
+    .evaluateAll((all) => all.map((one) => one.textContent.replaceAll("\u202f", " ")));
+
+const at = (minute) => new Date(Date.UTC(2026, 0, 1, 0, minute)).toISOString();
+const second = (minute) => Date.UTC(2026, 0, 1, 0, minute) / 1000;
+const run = (fields) => ({
+  id: "a",
+  state: "succeeded",
+  step: 5,
+  created_at: at(0),
+  started_at: at(10),
+  ended_at: at(30),
+  training_seconds: 900,
+  ranks: 8,
+  target_reached: true,
+  owner: "ada",
+  error: null,
+  ...fields,
+});
+
+plainTest("what ran and waited at each moment", () => {
+  const runs = [
+    run(),
+    run({ created_at: at(5), started_at: null, ended_at: at(20), state: "failed" }), // never began
+    run({ created_at: at(15), started_at: at(25), ended_at: null, state: "running", ranks: 4 }),
+    run({ created_at: at(35), started_at: null, ended_at: null, state: "queued", ranks: null }),
+    run({ created_at: null }),
+  ];
+  const all = sums.history(runs, second(8), second(40));
+  const text = all.map((one) => [(one.at - second(0)) / 60, one.waiting, one.running, one.ranks]);
+  assert.deepEqual(text, [
+    [8, 2, 0, 0],
+    [10, 1, 1, 8],
+    [15, 2, 1, 8],
+    [20, 1, 1, 8],
+    [25, 0, 2, 12],
+    [30, 0, 1, 4],
+    [35, 1, 1, 4],
+    [40, 1, 1, 4],
+  ]);
+  assert.equal(sums.momentAt(all, second(14)).waiting, 1);
+  assert.equal(sums.momentAt(all, second(99)).ranks, 4);
+});
+
+plainTest("hours, and whose they were", () => {
+  const runs = [
+    run(),
+    run({ state: "failed", training_seconds: 3600, target_reached: false, error: "rank 5: gone" }),
+    run({ state: "failed", training_seconds: 1800, target_reached: false, error: "rank 7: gone" }),
+    run({ ranks: null, owner: null }),
+    run({ state: "queued", step: 0, training_seconds: 0, ranks: null, target_reached: false }),
+  ];
+  assert.deepEqual(
+    sums.byOutcome(runs).map(({ name, runs: n, hours, unknown }) => [name, n, hours, unknown]),
+    [
+      ["failed", 2, 12, 0],
+      ["reached the target", 2, 2, 1],
+      ["not over", 1, 0, 0],
+    ],
+  );
+  const ada = sums.byOwner(runs).find(({ name }) => name === "ada");
+  assert.deepEqual([ada.hours, ada.lost, ada.unknown], [14, 12, 0]);
+  assert.deepEqual(
+    sums.byCause(runs).map(({ name, runs: n, hours }) => [name, n, hours]),
+    [["rank …: gone", 2, 12]],
+  );
+});
+
+plainTest("causes add up whatever the case", () => {
+  for (const [error, cause] of [
+    ["node gpu-017 went down in step 120", "node … went down in step …"],
+    ["loss is not finite at step 73; the weight x came first", "loss is not finite at step …"],
+    ["No space left on device: /scratch/runs", "No space left on device: …"],
+    ["", "no reason told"],
+    [null, "no reason told"],
+    ["x".repeat(10_000), `${"x".repeat(99)}…`],
+  ]) {
+    assert.equal(sums.causeOf(error), cause);
+  }
+});
+
+plainTest("quantiles are of the nearest rank", () => {
+  const all = Array.from({ length: 20 }, (_, i) => 20 - i);
+  assert.equal(sums.quantile(all, 0.5), 10);
+  assert.equal(sums.quantile(all, 0.95), 19);
+  assert.equal(sums.quantile(all, 1), 20);
+  assert.equal(sums.quantile([7], 0.5), 7);
+  assert.equal(sums.quantile([], 0.5), null);
+});
+
+plainTest("replayed hours are those of abandoned buckets, from the bucket before", () => {
+  const buckets = [
+    { from: 0.1, to: 1, abandoned: false },
+    { from: 1.2, to: 1.5, abandoned: true },
+    { from: 1.7, to: 3, abandoned: false },
+    { from: 3, to: 3, abandoned: true },
+  ];
+  const hours = sums.replayedHours([{ steps: { buckets } }, { steps: { buckets: [] } }]);
+  assert.ok(Math.abs(hours - 0.5) < 1e-12);
+});
+
+test("GPU-hours by outcome, owner and cause are the API's, and all add up", async () => {
+  const { runs } = await seeded.ask("runs?limit=1000&archived=all&full=true");
+  const week = runs.filter((one) => Date.parse(one.created_at) > Date.now() - 7 * 86_400_000);
+  const hours = (some) =>
+    some.reduce((sum, one) => sum + (one.ranks * one.training_seconds) / 3600, 0);
+  const visitor = await arrive("/cluster");
+  const { page } = visitor;
+  await visitor.sees("By owner");
+  await visitor.sees(`all ${week.length} runs submitted in the last 7 days`);
+  const failed = week.filter((one) => one.state === "failed");
+  const [count, shown, share] = await cells(page, /^By how the runs ended/, "failed");
+  assert.equal(count, String(failed.length));
+  assert.equal(shown, plain(show.number(hours(failed))));
+  assert.equal(share, plain(show.percent(hours(failed) / hours(week))));
+  for (const owner of new Set(week.map((one) => one.owner))) {
+    const own = week.filter((one) => one.owner === owner);
+    const lost = own.filter((one) => ["failed", "cancelled"].includes(one.state));
+    const text = await cells(page, /^By owner/, owner);
+    assert.equal(text[0], String(own.length));
+    assert.equal(text[1], plain(show.number(hours(own))));
+    assert.ok(text[3].startsWith(plain(show.number(hours(lost)))), text[3]);
+  }
+  const causes = page.getByRole("region", { name: /^By why runs failed/ }).locator("tbody tr");
+  const counts = await causes.evaluateAll((all) =>
+    all.map((row) => Number(row.children[1].textContent)),
+  );
+  assert.equal(counts.reduce((sum, one) => sum + one, 0), failed.length);
+  const seconds = week
+    .map((one) => (Date.parse(one.started_at) - Date.parse(one.created_at)) / 1000)
+    .sort((a, b) => a - b);
+  const median = seconds[Math.ceil(seconds.length / 2) - 1];
+  const wait = plain(await part(page, "Queue wait").innerText()).replaceAll("\u202f", " ");
+  assert.ok(wait.includes(plain(show.duration(median))), `${median} in ${wait}`);
+  await visitor.leave();
+});
+
+test("replayed steps are those of the runs' own histories", async () => {
+  const { runs } = await seeded.ask("runs?limit=1000&archived=all&full=true");
+  let hours = 0;
+  for (const { id, attempts, ranks } of runs) {
+    if (attempts < 2) continue;
+    const { rows } = await seeded.ask(`runs/${id}/history?limit=10000`);
+    for (const row of rows) {
+      if (row.type === "step" && row.abandoned) hours += (ranks * row.step_seconds) / 3600;
+    }
+  }
+  assert.ok(hours > 0.1);
+  const visitor = await arrive("/cluster?days=30");
+  const text = await visitor.page.locator(".replayed strong").innerText();
+  assert.ok(Math.abs(Number(text) - hours) < 0.02, `${text} of ${hours}`);
+  await visitor.leave();
+});
+
+test("without Slurm there are no nodes, and the range is the reader's", async () => {
+  const visitor = await arrive("/cluster");
+  const { page } = visitor;
+  await visitor.sees("This controller runs without Slurm");
+  await visitor.sees("No run is queued or running.");
+  assert.equal((await cells(page, "Checks of the controller", "store"))[0], "✓ good");
+  await page.getByRole("combobox").selectOption("1");
+  await page.waitForFunction(() => location.hash.includes("days=1"));
+  const { total } = await seeded.ask(
+    `runs?archived=all&total=true&limit=1&since=${new Date(Date.now() - 86_400_000).toISOString()}`,
+  );
+  await visitor.sees(`all ${total} runs submitted in the last 24 hours`);
+  await page.getByText("GPUs over time as a table").press("Enter");
+  const shown = await page
+    .getByRole("region", { name: "GPUs over time as a table" })
+    .locator("tbody td")
+    .allInnerTexts();
+  assert.equal(shown.length, 25);
+  for (const text of shown) assert.equal(Number(text) % 16, 0, text); // each run has 16 ranks
+  await visitor.waitForPixels(0, "accent", 50);
+  await visitor.leave();
+});
+
+const kNode = { usable: true, gpus: { count: 8 }, gpus_allocated: 0, runs: [], suspicion: 0 };
+
+test("Slurm's nodes, live runs and faults are added up, as text", async () => {
+  const visitor = await arrive("/settings", { viewport: { width: 390, height: 844 } });
+  const { page } = visitor;
+  const nodes = [
+    { ...kNode, name: "n1", state: "allocated", gpus_allocated: 8 },
+    { ...kNode, name: "n2", state: "mixed", gpus_allocated: 3, suspicion: 0.95 },
+    { ...kNode, name: "n3", state: "mixed", gpus_allocated: 4 },
+    { ...kNode, name: "n4", state: kHostile, gpus: null, gpus_allocated: null },
+  ];
+  const answer = (json) => (route) => route.fulfill({ json });
+  const trouble = "sinfo: timed out";
+  const slurm = { scheduler: "slurm_cli", taken_at: at(0), age_seconds: 12, trouble };
+  const pages = [nodes.slice(0, 2), nodes.slice(2)];
+  const first = answer({ ...slurm, total: 4, next: "n2", nodes: pages[0] });
+  const second = answer({ ...slurm, total: 4, next: null, nodes: pages[1] });
+  await page.route("**/api/v1/nodes?limit=1000", first);
+  await page.route("**/api/v1/nodes?limit=1000&after=n2", second);
+  await page.route("**/api/v1/version", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ json: { ...(await response.json()), scheduler: "slurm_cli" } });
+  });
+  const [row] = (await seeded.ask("runs?limit=1&full=true")).runs;
+  const now = new Date().toISOString();
+  const live = { ...row, state: "running", ended_at: null, ranks: 16 };
+  const owner = `${kHostile}\u202eowner${"y".repeat(10_000)}`;
+  const bad = { ...row, id: "bad", state: "failed", owner, error: owner, created_at: now };
+  await page.route("**/api/v1/runs?state=**", answer({
+    runs: [live, { ...live, id: "q", state: "queued", since_submission_seconds: 7500 }],
+    next: null,
+    total: 2,
+  }));
+  await page.route("**/api/v1/runs?since=**", answer({ runs: [bad], next: "x", total: 70_000 }));
+  const event = { at: now, launch: 1, attempt: null, run: "bad", words: null, by: null };
+  await page.route("**/api/v1/events?**", answer({
+    events: [
+      { ...event, number: 1, kind: "node.not_responding", node: "n7" },
+      { ...event, number: 2, kind: "node.not_responding", node: "n8" },
+      { ...event, number: 3, kind: "node.not_responding", node: "n8" },
+      { ...event, number: 4, kind: "launch.ended", node: "n1", words: "node failure" },
+      { ...event, number: 5, kind: "launch.ended", node: "n1", words: null },
+    ],
+    next: 5,
+    more: false,
+  }));
+  await page.evaluate(() => (location.hash = "#/cluster"));
+  await visitor.sees("By state");
+  assert.deepEqual(await cells(page, "By state", "mixed"), ["2", "16", "7", "1"]);
+  assert.deepEqual(await cells(page, "By state", "allocated"), ["1", "8", "8", "0"]);
+  const present = plain(await part(page, "Now").innerText());
+  for (const text of ["15 of 24", "2 runs are not over", "longest for 2 h 05 min"]) {
+    assert.ok(present.replaceAll("\u202f", " ").includes(text), `${text} in ${present}`);
+  }
+  await visitor.sees("the newest 1 of 70,000 runs submitted in the last 7 days");
+  await visitor.sees("sinfo: timed out");
+  const fault = await cells(page, "Events of nodes", "not responding");
+  assert.deepEqual([fault[0], fault[2]], ["3", "n8, n7"]);
+  assert.equal((await cells(page, "Launches that ended with a reason", "node failure"))[0], "1");
+  const table = page.getByRole("region", { name: "By owner" });
+  assert.ok((await table.innerText()).includes(`<img src=x onerror="window.stolen=1">`));
+  assert.equal(await page.evaluate(() => window.stolen), undefined);
+  assert.equal(await page.locator("main img").count(), 0);
+  const width = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(width <= 390, `${width} px`);
+  await visitor.keepPicture("cluster-narrow");
+  await visitor.leave();
+});

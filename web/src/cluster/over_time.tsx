@@ -1,0 +1,160 @@
+import { useMemo, useState } from "preact/hooks";
+import type uPlot from "uplot";
+import * as show from "../base/format";
+import type { Span } from "../parts/chart";
+import { Chart } from "../parts/chart";
+import { Swatch } from "../parts/swatch";
+import type { Moment } from "./sums";
+import { momentAt } from "./sums";
+
+const kRows = 25; // of the table
+const kHour = 3600;
+const kInstant = 1e-3; // seconds
+
+const kLines = {
+  running: { title: "running", look: { colour: "accent", dash: [] } },
+  waiting: { title: "waiting", look: { colour: "warn", dash: [6, 4] } },
+  ranks: { title: "GPUs of running runs", look: { colour: "accent", dash: [] } },
+} as const;
+type Name = keyof typeof kLines;
+
+// "−3 d", "−6 h", "now": how far from the newest moment.
+export function backText(value: number, unit: string): string {
+  if (Math.abs(value) < 1e-9) return "now";
+  const sign = value < 0 ? "−" : "+";
+  return `${sign}${Number(Math.abs(value).toFixed(2))}\u202f${unit}`;
+}
+
+// A line that goes up and down at once: each moment holds until the next.
+function stepped(moments: Moment[]): Moment[] {
+  return moments.flatMap((moment, index) => {
+    const before = moments[index - 1];
+    return before ? [{ ...before, at: moment.at - kInstant }, moment] : [moment];
+  });
+}
+
+const momentText = ({ at }: Pick<Moment, "at">) => show.when(new Date(1000 * at).toISOString());
+
+function MomentTable({
+  title,
+  moments,
+  names,
+}: {
+  title: string;
+  moments: Moment[];
+  names: Name[];
+}) {
+  const [from, to] = [moments[0]?.at ?? 0, moments[moments.length - 1]?.at ?? 0];
+  const rows = Array.from({ length: kRows }, (_, i) => {
+    const at = from + ((to - from) * i) / (kRows - 1);
+    return { ...momentAt(moments, at), at };
+  });
+  return (
+    <details class="fold points">
+      <summary>{title} as a table</summary>
+      <div class="scroll" role="region" tabIndex={0} aria-label={`${title} as a table`}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Moment</th>
+              {names.map((name) => (
+                <th key={name} scope="col" class="num">
+                  {kLines[name].title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((moment) => (
+              <tr key={moment.at}>
+                <th scope="row">{momentText(moment)}</th>
+                {names.map((name) => (
+                  <td key={name} class="num">
+                    {show.count(moment[name])}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}
+
+interface Props {
+  title: string;
+  moments: Moment[];
+  names: Name[];
+  hours: number;
+  zoom: Span | null;
+  onZoom: (span: Span | null) => void;
+}
+
+function OverTime({ title, moments, names, hours, zoom, onZoom }: Props) {
+  const end = moments[moments.length - 1];
+  const inDays = hours > 48;
+  const unit = inDays ? 24 * kHour : kHour;
+  const steps = useMemo(() => stepped(moments), [moments]);
+  const data = useMemo(
+    () => [
+      steps.map(({ at }) => (at - (end?.at ?? 0)) / unit),
+      ...names.map((name) => steps.map((moment) => moment[name])),
+    ],
+    [steps, unit],
+  );
+  const full = useMemo(() => ({ min: (-hours * kHour) / unit, max: 0 }), [hours, unit]);
+  const text = (moment: Moment) =>
+    names.map((name) => `${show.count(moment[name])} ${kLines[name].title}`).join(", ");
+  const most = names.map(
+    (name) => `at most ${Math.max(0, ...moments.map((one) => one[name]))} ${kLines[name].title}`,
+  );
+  return (
+    <div>
+      <Chart
+        title={title}
+        summary={`${title}: ${most.join(", ")}; now ${end ? text(end) : "nothing"}`}
+        readout={(index) => {
+          const moment = index == null ? end : steps[index];
+          return (
+            <>
+              {names.map((name) => (
+                <span key={name} class="line-key">
+                  <Swatch look={{ ...kLines[name].look, dash: [...kLines[name].look.dash] }} />
+                  <b>{show.count(moment?.[name])}</b> {kLines[name].title}
+                </span>
+              ))}
+              {index == null || !moment ? "now" : momentText(moment)}
+            </>
+          );
+        }}
+        height={200}
+        data={data as uPlot.AlignedData}
+        lines={names.map((name) => ({
+          colour: kLines[name].look.colour,
+          width: 1.75,
+          dash: [...kLines[name].look.dash],
+        }))}
+        full={full}
+        values={(_low, high) => [0, Math.max(1, (high ?? 1) * 1.12)]}
+        format={(value) => (Number.isInteger(value) ? show.count(value) : "")}
+        along={(value) => backText(value, inDays ? "d" : "h")}
+        zoom={zoom}
+        onZoom={onZoom}
+      />
+      <MomentTable title={title} moments={moments} names={names} />
+    </div>
+  );
+}
+
+// Both charts share cursor and zoom.
+export function OverTimeCharts({ moments, hours }: { moments: Moment[]; hours: number }) {
+  const [zoom, onZoom] = useState<Span | null>(null);
+  const props = { moments, hours, zoom, onZoom };
+  return (
+    <div class="pair">
+      <OverTime title="Runs over time" names={["running", "waiting"]} {...props} />
+      <OverTime title="GPUs over time" names={["ranks"]} {...props} />
+    </div>
+  );
+}

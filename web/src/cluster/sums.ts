@@ -1,0 +1,209 @@
+import type { Charts, RunEvent, State } from "../base/api";
+import { hasEnded, kStates } from "../base/api";
+import type { FullRow, NodeRow } from "./cluster_api";
+
+// Sums over runs and nodes. What a run does not say is counted as unknown, never as nothing.
+const time = (iso: string | null) => (iso == null ? null : new Date(iso).getTime() / 1000);
+
+export function countStates(runs: FullRow[]): [State, number][] {
+  return kStates
+    .map((state): [State, number] => [state, runs.filter((run) => run.state === state).length])
+    .filter(([, count]) => count > 0);
+}
+
+// Of training steps: ranks of the newest attempt × hours in steps of all attempts. null: not known.
+export function gpuHours(run: FullRow): number | null {
+  if (run.step === 0 && !run.training_seconds) return 0;
+  if (run.ranks == null || run.training_seconds == null) return null;
+  return (run.ranks * run.training_seconds) / 3600;
+}
+
+export interface Sum {
+  name: string;
+  runs: number;
+  hours: number;
+  unknown: number; // runs that do not say
+  lost: number; // hours of runs that failed or were cancelled
+}
+
+function addTo(sums: Map<string, Sum>, name: string, run: FullRow) {
+  const sum = sums.get(name) ?? { name, runs: 0, hours: 0, unknown: 0, lost: 0 };
+  const hours = gpuHours(run);
+  sum.runs += 1;
+  if (hours == null) sum.unknown += 1;
+  sum.hours += hours ?? 0;
+  if (run.state === "failed" || run.state === "cancelled") sum.lost += hours ?? 0;
+  sums.set(name, sum);
+}
+
+function sumBy(runs: FullRow[], nameOf: (run: FullRow) => string): Sum[] {
+  const sums = new Map<string, Sum>();
+  for (const run of runs) addTo(sums, nameOf(run), run);
+  return [...sums.values()].sort((a, b) => b.hours - a.hours || b.runs - a.runs);
+}
+
+export function outcomeOf(run: FullRow): string {
+  if (!hasEnded(run)) return "not over";
+  if (run.state === "succeeded" && run.target_reached) return "reached the target";
+  if (run.state === "succeeded") return "trained all steps";
+  return run.state;
+}
+export const byOutcome = (runs: FullRow[]) => sumBy(runs, outcomeOf);
+export const byOwner = (runs: FullRow[]) => sumBy(runs, (run) => run.owner ?? "not known");
+
+// The begin of an error without what differs from case to case, so that equal causes add up.
+export function causeOf(error: string | null): string {
+  const first = (error ?? "").split(/[;\n]/)[0]?.trim() ?? "";
+  if (first === "") return "no reason told";
+  const plain = first
+    .replace(/\b[\w.-]*-\d+\b/g, "…") // names that end in numbers: nodes, runs
+    .replace(/\/\S+/g, "…") // paths
+    .replace(/\d+(\.\d+)?/g, "…");
+  const letters = Array.from(plain);
+  return letters.length > 100 ? `${letters.slice(0, 99).join("")}…` : plain;
+}
+export const byCause = (runs: FullRow[]) =>
+  sumBy(
+    runs.filter((run) => run.state === "failed"),
+    (run) => causeOf(run.error),
+  );
+
+export interface Wait {
+  count: number;
+  median: number | null;
+  p95: number | null;
+  longest: number | null;
+}
+
+// The value below which this share of all lies: the nearest rank.
+export function quantile(values: number[], share: number): number | null {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? null;
+}
+
+// From submission to the first step.
+export function waits(runs: FullRow[]): Wait {
+  const seconds: number[] = [];
+  for (const run of runs) {
+    const [created, started] = [time(run.created_at), time(run.started_at)];
+    if (created != null && started != null) seconds.push(Math.max(0, started - created));
+  }
+  return {
+    count: seconds.length,
+    median: quantile(seconds, 0.5),
+    p95: quantile(seconds, 0.95),
+    longest: quantile(seconds, 1),
+  };
+}
+
+export interface Moment {
+  at: number; // seconds since 1970
+  waiting: number;
+  running: number;
+  ranks: number; // of those that run
+}
+
+// What waited and ran: from submission to the first step, and from there to the end. A moment for
+// each change between from and to, and for both ends; it holds until the next.
+export function history(runs: FullRow[], from: number, to: number): Moment[] {
+  const changes = new Map<number, [number, number, number]>(); // more waiting, running, ranks
+  const change = (at: number, ...more: [number, number, number]) => {
+    const key = Math.max(from, at);
+    const old = changes.get(key) ?? [0, 0, 0];
+    if (at <= to) changes.set(key, [old[0] + more[0], old[1] + more[1], old[2] + more[2]]);
+  };
+  for (const run of runs) {
+    const [created, started] = [time(run.created_at), time(run.started_at)];
+    const ended = time(run.ended_at) ?? (hasEnded(run) ? null : Infinity);
+    if (created == null || ended == null) continue;
+    const first = Math.min(started ?? ended, ended);
+    const ranks = run.ranks ?? 0;
+    change(created, 1, 0, 0);
+    change(first, -1, 1, ranks);
+    change(ended, 0, -1, -ranks);
+  }
+  for (const end of [from, to]) changes.set(end, changes.get(end) ?? [0, 0, 0]);
+  const sum = { waiting: 0, running: 0, ranks: 0 };
+  const sorted = [...changes].sort((a, b) => a[0] - b[0]);
+  return sorted.map(([at, [waiting, running, ranks]]) => {
+    sum.waiting += waiting;
+    sum.running += running;
+    sum.ranks += ranks;
+    return { at, ...sum };
+  });
+}
+
+// The moment that held then.
+export function momentAt(moments: Moment[], at: number): Moment | undefined {
+  const next = moments.findIndex((moment) => moment.at > at);
+  return moments[next < 0 ? moments.length - 1 : next - 1];
+}
+
+// GPU-hours of steps that were trained again since, from series along GPU-hours.
+export function replayedHours(runs: Charts["runs"]): number {
+  let hours = 0;
+  for (const { steps } of runs) {
+    const buckets = [...steps.buckets].sort((a, b) => a.to - b.to);
+    buckets.forEach((bucket, index) => {
+      if (bucket.abandoned) hours += bucket.to - (buckets[index - 1]?.to ?? 0);
+    });
+  }
+  return hours;
+}
+
+export interface NodeSum {
+  state: string;
+  nodes: number;
+  gpus: number;
+  allocated: number;
+  suspected: number;
+}
+const kSuspected = 0.9; // from here on attempts avoid a node
+
+export function byNodeState(nodes: NodeRow[]): NodeSum[] {
+  const sums = new Map<string, NodeSum>();
+  for (const node of nodes) {
+    const { state } = node;
+    const sum = sums.get(state) ?? { state, nodes: 0, gpus: 0, allocated: 0, suspected: 0 };
+    sum.nodes += 1;
+    sum.gpus += node.gpus?.count ?? 0;
+    sum.allocated += node.gpus_allocated ?? 0;
+    if (node.suspicion >= kSuspected) sum.suspected += 1;
+    sums.set(state, sum);
+  }
+  return [...sums.values()].sort((a, b) => b.nodes - a.nodes);
+}
+
+export interface EventSum {
+  name: string;
+  count: number;
+  newest: string | null;
+  nodes: string[]; // with most of them first
+}
+
+function sumEvents(events: RunEvent[], nameOf: (event: RunEvent) => string): EventSum[] {
+  const sums = new Map<string, EventSum & { each: Map<string, number> }>();
+  for (const event of events) {
+    const name = nameOf(event);
+    const sum = sums.get(name) ?? { name, count: 0, newest: null, nodes: [], each: new Map() };
+    sum.count += 1;
+    if (event.at != null && (sum.newest == null || event.at > sum.newest)) sum.newest = event.at;
+    if (event.node) sum.each.set(event.node, (sum.each.get(event.node) ?? 0) + 1);
+    sums.set(name, sum);
+  }
+  const sorted = [...sums.values()].sort((a, b) => b.count - a.count);
+  return sorted.map(({ each, ...sum }) => {
+    const nodes = [...each].sort((a, b) => b[1] - a[1]).map(([node]) => node);
+    return { ...sum, nodes };
+  });
+}
+
+export function nodeEvents(events: RunEvent[]): EventSum[] {
+  const some = events.filter(({ kind }) => kind.startsWith("node."));
+  return sumEvents(some, ({ kind }) => kind.slice("node.".length).replaceAll("_", " "));
+}
+// Launches that ended with a reason, which those that went well do not have.
+export function launchEnds(events: RunEvent[]): EventSum[] {
+  const some = events.filter(({ kind, words }) => kind === "launch.ended" && words);
+  return sumEvents(some, ({ words }) => causeOf(words));
+}

@@ -1,0 +1,217 @@
+import { useCallback, useMemo } from "preact/hooks";
+import type uPlot from "uplot";
+import type { Look } from "../base/colours";
+import * as show from "../base/format";
+import type { Pen, Span } from "../parts/chart";
+import { Chart } from "../parts/chart";
+import type { Axis, SeriesName } from "./compare_api";
+import { kAxes, kSeries } from "./compare_api";
+import type { Curve } from "./series";
+import { joined, newestOf, places, valueAt } from "./series";
+
+// What a line is of: a run, or several that differ by seed only.
+export interface Subject {
+  key: string; // id of the (first) run
+  name: string;
+  seeds: number; // 1: a run by itself
+  look: Look;
+}
+
+export interface Drawing {
+  name: SeriesName;
+  title: string;
+  isFraction: boolean;
+  target: number | null; // where all of them have the same
+  curves: Curve[]; // one a subject
+}
+
+// A place on the axis as text.
+export function alongText(axis: Axis, x: number): string {
+  if (axis === "wall" || axis === "wall_since_submission") return show.clock(x);
+  if (axis === "device_hours") return String(Number(x.toPrecision(3)));
+  return x >= 1e6 ? show.number(x) : show.count(x);
+}
+export function placeText(axis: Axis, x: number): string {
+  if (axis === "step") return `step ${show.count(x)}`;
+  const unit = { wall: "", wall_since_submission: " since submission", samples: " samples" };
+  return alongText(axis, x) + (axis === "device_hours" ? " GPU-hours" : unit[axis]);
+}
+export function valueText(drawing: Drawing, value: number | null): string {
+  return drawing.isFraction ? show.percent(value) : figure(value);
+}
+// Also of what is tiny, such as learning rates.
+function figure(value: number | null): string {
+  if (value == null || value === 0 || Math.abs(value) >= 0.01) return show.number(value);
+  return value.toPrecision(3);
+}
+
+const kMostRows = 40; // of a chart's table
+
+function bands(pen: Pen, curves: Curve[], subjects: Subject[], only: string | null) {
+  const { context, box } = pen;
+  context.save();
+  context.beginPath();
+  context.rect(box.left, box.top, box.width, box.height);
+  context.clip();
+  curves.forEach(({ key, x, y, deviation }, index) => {
+    const subject = subjects[index];
+    if (!deviation || x.length < 2 || !subject) return;
+    context.fillStyle = pen.colour(subject.look.colour);
+    context.globalAlpha = only != null && only !== key ? 0.05 : 0.22;
+    context.beginPath();
+    x.forEach((at, i) => context.lineTo(pen.x(at), pen.y((y[i] ?? 0) + (deviation[i] ?? 0))));
+    for (let i = x.length - 1; i >= 0; i -= 1) {
+      context.lineTo(pen.x(x[i] ?? 0), pen.y((y[i] ?? 0) - (deviation[i] ?? 0)));
+    }
+    context.closePath();
+    context.fill();
+  });
+  context.restore();
+}
+
+function targetLine(pen: Pen, value: number, text: string) {
+  const { context, box, ratio } = pen;
+  const y = Math.round(pen.y(value)) + 0.5;
+  if (y < box.top || y > box.top + box.height) return;
+  context.save();
+  context.strokeStyle = pen.colour("good");
+  context.lineWidth = 1.5 * ratio;
+  context.beginPath();
+  context.moveTo(box.left, y);
+  context.lineTo(box.left + box.width, y);
+  context.stroke();
+  context.font = pen.font(11, 500);
+  context.fillStyle = pen.colour("good");
+  context.textBaseline = "bottom";
+  context.fillText(text, box.left + 8 * ratio, y - 3 * ratio);
+  context.restore();
+}
+
+function padded(drawing: Drawing, low: number | null, high: number | null): [number, number] {
+  const all = [low, high, drawing.target].filter((value) => value != null);
+  for (const { y, deviation } of drawing.curves) {
+    deviation?.forEach((one, i) => all.push((y[i] ?? 0) - one, (y[i] ?? 0) + one));
+  }
+  if (all.length === 0) return [0, 1];
+  const [least, most] = [Math.min(...all), Math.max(...all)];
+  const margin = Math.max((most - least) * 0.08, Math.abs(most) * 0.01, 1e-9);
+  return [least - margin, most + margin];
+}
+
+function summaryOf(drawing: Drawing, subjects: Subject[], axis: Axis): string {
+  const ends = drawing.curves.map((curve, index) => {
+    const last = newestOf(curve).value;
+    const what = last == null ? "nothing" : `${valueText(drawing, last)} at the end`;
+    return `${subjects[index]?.name}: ${what}`;
+  });
+  return `${drawing.title} by ${kAxes[axis]}. ${ends.join("; ")}`;
+}
+
+function Points({
+  drawing,
+  subjects,
+  axis,
+}: {
+  drawing: Drawing;
+  subjects: Subject[];
+  axis: Axis;
+}) {
+  const rows = places(drawing.curves, kMostRows);
+  return (
+    <details class="fold points">
+      <summary>{drawing.title} as a table</summary>
+      <div class="scroll" role="region" tabIndex={0} aria-label={`${drawing.title} as a table`}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{axis === "step" ? "step" : kAxes[axis]}</th>
+              {subjects.map(({ key, name }) => (
+                <th key={key} scope="col" class="num">
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((x) => (
+              <tr key={x}>
+                <th scope="row">{alongText(axis, x)}</th>
+                {drawing.curves.map((curve) => (
+                  <td key={curve.key} class="num">
+                    {valueText(drawing, valueAt(curve, x))}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="small">Between two points of a run the value is on the straight line.</p>
+    </details>
+  );
+}
+
+export interface CurvesProps {
+  drawing: Drawing;
+  subjects: Subject[];
+  axis: Axis;
+  only: string | null; // the subject that is isolated
+  full: Span;
+  zoom: Span | null;
+  onZoom: (span: Span | null) => void;
+  onCursor: ((x: number | null) => void) | undefined;
+}
+
+// One series of all subjects. The legend is the page's, beside all charts.
+export function SeriesChart(props: CurvesProps) {
+  const { drawing, subjects, axis, only, full, zoom, onZoom, onCursor } = props;
+  const data = useMemo(() => joined(drawing.curves), [drawing.curves]);
+  const lines = subjects.map(({ key, look }) => ({
+    colour: look.colour,
+    width: only === key ? 2.75 : 2,
+    opacity: only == null || only === key ? 1 : 0.13,
+    dash: look.dash,
+    points: 2,
+  }));
+  const target = drawing.target;
+  const overlay = useCallback(
+    (pen: Pen) => {
+      bands(pen, drawing.curves, subjects, only);
+      if (target != null) targetLine(pen, target, `target ${valueText(drawing, target)}`);
+    },
+    [drawing, subjects, only],
+  );
+  const time = axis === "wall" || axis === "wall_since_submission";
+  return (
+    <div class="compared" data-series={drawing.name}>
+      <Chart
+        key={lines.map(({ colour, opacity }) => colour + opacity).join() + axis}
+        title={drawing.title}
+        summary={summaryOf(drawing, subjects, axis)}
+        readout={(index) => {
+          const x = index == null ? null : data[0][index];
+          return x == null ? `by ${kAxes[axis]}` : <b>{placeText(axis, x)}</b>;
+        }}
+        height={kSeries[drawing.name].evaluation ? 320 : 240}
+        data={data as uPlot.AlignedData}
+        lines={lines}
+        full={full}
+        values={(low, high) => padded(drawing, low, high)}
+        format={(value) =>
+          drawing.isFraction
+            ? `${Number((value * 100).toFixed(2))} %`
+            : String(Number(value.toPrecision(4)))
+        }
+        overlay={overlay}
+        zoom={zoom}
+        onZoom={onZoom}
+        {...(!time && { along: (x: number) => alongText(axis, x) })}
+        {...(onCursor && {
+          onCursor: (index: number | null) =>
+            onCursor(index == null ? null : (data[0][index] ?? null)),
+        })}
+      />
+      <Points drawing={drawing} subjects={subjects} axis={axis} />
+    </div>
+  );
+}

@@ -1,0 +1,88 @@
+import { useRef, useState } from "preact/hooks";
+import type { Charts } from "../base/api";
+import { api, hasEnded } from "../base/api";
+import type { Health } from "../base/poll";
+import { usePoll } from "../base/poll";
+import { Refusal } from "../base/request";
+import type { Axis, Known, SeriesName } from "./compare_api";
+import { attemptsOf, charts, planOf } from "./compare_api";
+
+const kEvery = 5000; // ms
+
+export interface Runs {
+  known: Map<string, Known>; // by what was asked for
+  missing: Map<string, string>; // why there is none
+}
+
+async function ask(id: string, before: Known | undefined, signal: AbortSignal): Promise<Known> {
+  const run = await api.run(id, signal);
+  const same = before?.run.attempts === run.attempts;
+  const [{ attempts }, plan] = await Promise.all([
+    attemptsOf(id, signal),
+    before && same ? before.plan : planOf(id, signal), // it may come with an attempt
+  ]);
+  const known = { run, attempts, plan };
+  return before && isSame(before, known) ? before : known;
+}
+
+// The request layer gives the same object for the same answer.
+function isSame(a: Known, b: Known): boolean {
+  return a.run === b.run && a.plan === b.plan && a.attempts === b.attempts;
+}
+const alike = (a: Map<string, unknown>, b: Map<string, unknown>) =>
+  a.size === b.size && [...a].every(([key, value]) => b.get(key) === value);
+
+// What the controller says of these runs; of those that are over it is asked once.
+export function useRuns(ids: string[]): [Runs, Health] {
+  const [runs, setRuns] = useState<Runs>({ known: new Map(), missing: new Map() });
+  const latest = useRef(runs);
+  const health = usePoll(ids.length > 0 ? ids.join(",") : null, kEvery, async (signal) => {
+    const before = latest.current;
+    const next: Runs = { known: new Map(), missing: new Map() };
+    let failure: unknown = null;
+    const one = async (id: string) => {
+      const old = before.known.get(id);
+      try {
+        const known = old && hasEnded(old.run) ? old : await ask(id, old, signal);
+        next.known.set(id, known);
+      } catch (error) {
+        if (error instanceof Refusal) next.missing.set(id, error.message);
+        else failure = error;
+        if (old) next.known.set(id, old);
+      }
+    };
+    await Promise.all(ids.map(one));
+    if (signal.aborted) return;
+    if (!alike(before.known, next.known) || !alike(before.missing, next.missing)) {
+      latest.current = next;
+      setRuns(next);
+    }
+    if (failure != null) throw failure;
+  });
+  return [runs, health];
+}
+
+export interface Drawn {
+  axis: Axis;
+  series: SeriesName[];
+  charts: Charts;
+}
+
+// The series of these runs; what is drawn stays until others have come.
+export function useCharts(
+  ids: string[],
+  axis: Axis,
+  series: SeriesName[],
+  active: boolean,
+): [Drawn | null, Health] {
+  const [drawn, setDrawn] = useState<Drawn | null>(null);
+  const key = `${ids.join(",")} ${axis} ${series.join(",")} ${active}`;
+  const done = useRef<string | null>(null);
+  const health = usePoll(ids.length > 0 ? key : null, kEvery, async (signal) => {
+    if (!active && done.current === key) return; // nothing changes any more
+    const answer = await charts(ids, axis, series, signal);
+    done.current = key;
+    setDrawn((old) => (old?.charts === answer ? old : { axis, series, charts: answer }));
+  });
+  return [drawn, health];
+}

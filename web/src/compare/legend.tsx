@@ -1,0 +1,167 @@
+import * as show from "../base/format";
+import { runHash } from "../base/route";
+import { StateBadge } from "../parts/icons";
+import { Name } from "../parts/name";
+import { Swatch } from "../parts/swatch";
+import type { Axis, Known } from "./compare_api";
+import type { Drawing, Subject } from "./curves";
+import { placeText, valueText } from "./curves";
+import type { Curve } from "./series";
+import { newestOf, valueAt } from "./series";
+
+function Actions({
+  id,
+  name,
+  pinned,
+  onPin,
+  onRemove,
+}: {
+  id: string;
+  name: string;
+  pinned: boolean;
+  onPin: (id: string | null) => void;
+  onRemove: (id: string) => void;
+}) {
+  return (
+    <span class="actions">
+      <button
+        type="button"
+        aria-pressed={pinned}
+        aria-label={`Baseline ${name}`}
+        title="Tell the others' figures relative to this run's"
+        onClick={() => onPin(pinned ? null : id)}
+      >
+        Baseline
+      </button>
+      <button
+        type="button"
+        aria-label={`Take ${name} out`}
+        title="Take out"
+        onClick={() => onRemove(id)}
+      >
+        ×
+      </button>
+    </span>
+  );
+}
+
+function Member({ known: { run }, group }: { known: Known; group: boolean }) {
+  return (
+    <span class="member">
+      <a href={runHash(run.id)}>{run.id}</a>
+      {group && <span class="small">seed {String(run.config?.seed)}</span>}
+      <StateBadge state={run.state} />
+    </span>
+  );
+}
+
+interface Choices {
+  only: string | null;
+  base: string | null;
+  onOnly: (key: string | null) => void;
+  onPin: (id: string | null) => void;
+  onRemove: (id: string) => void;
+}
+
+interface LineProps extends Choices {
+  subject: Subject;
+  known: Known[];
+  columns: { drawing: Drawing; curve: Curve | undefined }[];
+  cursor: number | null;
+}
+
+function Line(props: LineProps) {
+  const { subject, known, columns, cursor, only, base, onOnly, onPin, onRemove } = props;
+  const { key, name, seeds, look } = subject;
+  return (
+    <tr data-subject={key} class={only != null && only !== key ? "faint" : ""}>
+      <th scope="row">
+        <button
+          type="button"
+          class="isolate"
+          aria-pressed={only === key}
+          onClick={() => onOnly(only === key ? null : key)}
+        >
+          <Swatch look={look} />
+          <Name text={name} />
+        </button>
+        {seeds > 1 && <span class="small">mean ± deviation of {seeds} seeds</span>}
+      </th>
+      {columns.map(({ drawing, curve }) => {
+        const newest = curve ? newestOf(curve) : { value: null, around: null };
+        const value = cursor == null || !curve ? newest.value : valueAt(curve, cursor);
+        const around = cursor == null ? newest.around : null;
+        return (
+          <td key={drawing.name} class="num" data-name={drawing.title}>
+            {valueText(drawing, value)}
+            {around != null && ` ± ${valueText(drawing, around)}`}
+          </td>
+        );
+      })}
+      <td>
+        {known.map((one) => (
+          <div key={one.run.id} class="members">
+            <Member known={one} group={seeds > 1} />
+            <Actions
+              id={one.run.id}
+              name={show.withoutEscapes(one.run.name)}
+              pinned={base === one.run.id}
+              onPin={onPin}
+              onRemove={onRemove}
+            />
+          </div>
+        ))}
+      </td>
+    </tr>
+  );
+}
+
+// The one legend of all charts, with the values under their cursor, or the newest.
+export function Legend({
+  subjects,
+  members,
+  drawings,
+  axis,
+  cursor,
+  ...rest
+}: Choices & {
+  subjects: Subject[];
+  members: Map<string, Known[]>; // by subject
+  drawings: Drawing[];
+  axis: Axis;
+  cursor: number | null;
+}) {
+  const at = cursor == null ? "newest values" : `values at ${placeText(axis, cursor)}`;
+  return (
+    <div class="scroll">
+      <table class="legend-table cards">
+        <caption class="small">
+          Legend, with the {at}. Press a name to see it alone.
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">Line</th>
+            {drawings.map(({ name, title }) => (
+              <th key={name} scope="col" class="num">
+                {title}
+              </th>
+            ))}
+            <th scope="col">Runs</th>
+          </tr>
+        </thead>
+        <tbody>
+          {subjects.map((subject, index) => (
+            <Line
+              key={subject.key}
+              subject={subject}
+              known={members.get(subject.key) ?? []}
+              columns={drawings.map((drawing) => ({ drawing, curve: drawing.curves[index] }))}
+              cursor={cursor}
+              {...rest}
+            />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,123 @@
+import type { Charts } from "../base/api";
+import type { SeriesName } from "./compare_api";
+import { kSeries } from "./compare_api";
+
+// Curves as they are drawn and read: by x, each with points of its own.
+export interface Points {
+  x: number[]; // growing
+  y: number[];
+}
+
+// What one line shows: a run, or the mean of runs that differ by seed only.
+export interface Curve extends Points {
+  key: string; // id of the run, of a group's first run
+  deviation?: number[]; // sample standard deviation at each x, of a group
+  ends?: number[]; // newest values of its members
+}
+
+export const kNoPoints: Points = { x: [], y: [] };
+
+// One series of one run. Steps that were trained again after a resume are left out: along steps
+// their line would go back.
+export function pointsOf(charts: Charts, id: string, name: SeriesName): Points {
+  const run = charts.runs.find((one) => one.id === id);
+  const chart = run?.[kSeries[name].evaluation ? "evaluations" : "steps"];
+  const found: [number, number][] = [];
+  chart?.buckets.forEach((bucket, index) => {
+    const value = chart.series[name]?.[index]?.[2];
+    if (!bucket.abandoned && value != null) found.push([bucket.to, value]);
+  });
+  found.sort((a, b) => a[0] - b[0]);
+  const points: Points = { x: [], y: [] };
+  for (const [x, y] of found) {
+    if (points.x.length > 0 && !(x > (points.x[points.x.length - 1] ?? x))) continue;
+    points.x.push(x);
+    points.y.push(y);
+  }
+  return points;
+}
+
+// The index of the last x that is at most this; −1: none is.
+function indexAt(x: number[], at: number): number {
+  let [low, high] = [0, x.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((x[middle] ?? Infinity) <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+// The value on the straight line between the points around x; null outside of them.
+export function valueAt({ x, y }: Points, at: number): number | null {
+  const i = indexAt(x, at);
+  const [x0, y0, x1, y1] = [x[i], y[i], x[i + 1], y[i + 1]];
+  if (x0 == null || y0 == null) return null;
+  if (x0 === at) return y0;
+  if (x1 == null || y1 == null) return null;
+  return y0 + ((y1 - y0) * (at - x0)) / (x1 - x0);
+}
+
+export function mean(values: number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+// Of a sample: divided by n − 1. null where there is only one value.
+export function deviation(values: number[]): number | null {
+  if (values.length < 2) return null;
+  const middle = mean(values);
+  const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
+  return Math.sqrt(squares / (values.length - 1));
+}
+
+const kMostPlaces = 400;
+
+// Mean and deviation where all of these have a value: between the last begin and the first end.
+export function meanOf(key: string, members: Points[]): Curve {
+  const ends = members.map(({ y }) => y[y.length - 1]).filter((value) => value != null);
+  const none = (): number[] => [];
+  const curve = { key, x: none(), y: none(), deviation: none(), ends };
+  if (members.length === 0 || members.some(({ x }) => x.length === 0)) return curve;
+  const from = Math.max(...members.map(({ x }) => x[0] ?? Infinity));
+  const to = Math.min(...members.map(({ x }) => x[x.length - 1] ?? -Infinity));
+  const all = [...new Set(members.flatMap(({ x }) => x))].sort((a, b) => a - b);
+  const inside = all.filter((x) => x >= from && x <= to);
+  const every = Math.ceil(inside.length / kMostPlaces);
+  inside.forEach((x, index) => {
+    if (index % every !== 0 && index !== inside.length - 1) return;
+    const values = members.map((points) => valueAt(points, x)).filter((y) => y != null);
+    if (values.length < members.length) return;
+    curve.x.push(x);
+    curve.y.push(mean(values));
+    curve.deviation.push(deviation(values) ?? 0);
+  });
+  return curve;
+}
+
+// The newest value; of a group the mean of its members' newest, and the deviation of these.
+export function newestOf({ y, ends }: Curve): { value: number | null; around: number | null } {
+  if (!ends) return { value: y[y.length - 1] ?? null, around: null };
+  return { value: ends.length > 0 ? mean(ends) : null, around: deviation(ends) };
+}
+
+// All curves over one x, as the chart takes them: null where a curve has no point of its own.
+export function joined(curves: Points[]): [number[], ...(number | null)[][]] {
+  const x = [...new Set(curves.flatMap((curve) => curve.x))].sort((a, b) => a - b);
+  const place = new Map(x.map((value, index) => [value, index]));
+  const columns = curves.map((curve) => {
+    const column: (number | null)[] = Array(x.length).fill(null);
+    curve.x.forEach((at, index) => {
+      const row = place.get(at);
+      if (row != null) column[row] = curve.y[index] ?? null;
+    });
+    return column;
+  });
+  return [x, ...columns];
+}
+
+// At most so many of all x, evenly, with the last: the rows of a chart's table.
+export function places(curves: Points[], most: number): number[] {
+  const [x] = joined(curves);
+  if (x.length <= most) return x;
+  const every = (x.length - 1) / (most - 1);
+  return Array.from({ length: most }, (_, i) => x[Math.round(i * every)] ?? 0);
+}
