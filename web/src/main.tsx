@@ -5,6 +5,7 @@ import { startSession } from "./base/session";
 import { startTheme } from "./base/theme";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import "./run/run.css";
 
 startTheme();
 startKeys();
