@@ -1,7 +1,7 @@
 // Compiles only where what the API answers, by its document, is what the page takes it for.
 import type { components } from "../../examples/client/schema";
 import type * as page from "../../web/src/base/api";
-import type { NamedKind } from "../../web/src/run/events";
+import type { NamedKind } from "../../web/src/events/events";
 
 type Schemas = components["schemas"];
 

@@ -268,7 +268,11 @@ controllerTest("an adopted run shows its curve, target and time to accuracy", as
   await visitor.waitForPixels(1, "accent", 100);
   await visitor.waitForPixels(2, "accent", 100);
   await visitor.sees("Checkpoints (1)");
-  const text = (await page.locator("main").innerText()).replace(/\s+/g, " ");
+  const curves = await page.locator("main").innerText();
+  await visitor.keepPicture("controller");
+  await page.getByRole("link", { name: "Checkpoints" }).click();
+  await visitor.sees("13.4 MB");
+  const text = (curves + (await page.locator("main").innerText())).replace(/\s+/g, " ");
   const whole = Math.round(expected.seconds);
   const time = `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
   for (const word of [
@@ -288,7 +292,6 @@ controllerTest("an adopted run shows its curve, target and time to accuracy", as
   }
   const steps = expected.step.toLocaleString("en-US");
   assert.ok(text.includes(`${steps} / 4,000`), `${steps} in: ${text}`);
-  await visitor.keepPicture("controller");
   await page.getByRole("link", { name: "Log" }).click();
   await visitor.sees("The log is empty.");
   await page.getByRole("link", { name: "Details" }).click();
@@ -353,7 +356,7 @@ controllerTest("a link is used once, and a restarted controller asks for another
 });
 
 controllerTest("what happened to a run is told, with who asked for it", async () => {
-  const visitor = await Visitor.arrive(browser, linkTo(`/runs/${kRun}`));
+  const visitor = await Visitor.arrive(browser, linkTo(`/runs/${kRun}/events`));
   const section = visitor.page.getByRole("region", { name: "What happened" });
   const rows = section.locator("tbody tr");
   await section.getByRole("table").waitFor();

@@ -24,7 +24,7 @@ const warning = (n) => makeEvent(n, "attempt.warning", { words: `number ${n};` }
 const warnings = (count) => Array.from({ length: count }, (_, n) => warning(n));
 
 const arrive = (fixture, options) =>
-  Visitor.arrive(browser, `${fixture.url}#/runs/${kRun}`, options);
+  Visitor.arrive(browser, `${fixture.url}#/runs/${kRun}/events`, options);
 const sectionOf = (page) => page.getByRole("region", { name: "What happened", exact: true });
 async function rowsOf(page) {
   const rows = await sectionOf(page).locator("tbody tr").allInnerTexts();

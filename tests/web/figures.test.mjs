@@ -10,7 +10,7 @@ const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
 const bundle = buildSync({
   stdin: {
     contents: `export * as show from "./src/base/format"; export * as history from "./src/run/history";
-      export * as plan from "./src/run/plan"; export * as timeline from "./src/parts/timeline";
+      export * as plan from "./src/plan/plan"; export * as timeline from "./src/parts/timeline";
       export { parseRoute, runHash } from "./src/base/route";`,
     resolveDir: web,
   },
@@ -142,14 +142,19 @@ table("logs lose what a terminal would act on", show.withoutEscapes, [
 
 test("routes", () => {
   for (const hash of ["", "#", "#/", "#/nothing", "#/runs", "#/runs/", "#/runs/%E0%A4%A"]) {
-    assert.deepEqual(parseRoute(hash), { page: "runs" }, hash);
+    const { query, ...route } = parseRoute(hash);
+    assert.deepEqual(route, { page: "runs" }, hash);
+    assert.equal(query.toString(), "");
   }
   for (const id of ["demo-4f2a91", "a b/..%2f?#é"]) {
-    for (const tab of ["checkpoints", "plan", "log", "details"]) {
-      assert.deepEqual(parseRoute(runHash(id, tab)), { page: "run", id, tab });
+    for (const tab of ["curves", "time", "checkpoints", "plan", "log", "events", "details"]) {
+      const { query, ...route } = parseRoute(runHash(id, tab));
+      assert.deepEqual(route, { page: "run", id, tab });
+      assert.equal(query.toString(), "");
     }
   }
-  assert.equal(parseRoute("#/runs/x/unknown").tab, "checkpoints");
+  assert.equal(parseRoute("#/runs/x/unknown").tab, "curves");
+  assert.equal(parseRoute("#/?state=failed&text=a").query.get("state"), "failed");
 });
 
 const step = (number, seconds) => [number, seconds, 6, 5, 300, 30_000];

@@ -71,6 +71,13 @@ export function makeRun(id, fields = {}) {
     started_at: "2026-11-21T12:00:08Z",
     ended_at: null,
     directory: `/srv/regatta/runs/${id}`,
+    after: [],
+    archived: false,
+    owner: "uid 1000",
+    tags: [],
+    note: null,
+    silent_seconds: null,
+    target_times_baseline: null,
     attempts: 1,
     attempt: {
       number: 1,
@@ -429,6 +436,38 @@ export function standardRuns() {
   return entries;
 }
 
+// What the controller says of a run that nothing else is said of.
+function explanationOf(run) {
+  const { id, state, error } = run;
+  const summary = error ? `it failed: ${error}` : run.state_text;
+  const nothing = { slurm: null, waiting: null, failures_in_a_row: 0 };
+  const lists = { launches: [], attempts: [], avoided_nodes: [] };
+  return { id, state, summary, next: "nothing; it is over", ...nothing, ...lists };
+}
+
+function attemptsOf(run) {
+  if (run.step === 0) return { launches: [], attempts: [] };
+  const open = run.state === "running";
+  const attempt = {
+    attempt: 1,
+    execution: "0123456789abcdef",
+    launch: null,
+    started_at: run.created_at,
+    seconds: open ? null : run.since_submission_seconds,
+    first_step: 0,
+    host: "node03",
+    hosts: ["node03"],
+    ranks: run.ranks ?? 1,
+    ranks_per_node: run.ranks_per_node ?? 1,
+    device: run.device,
+    training_seconds: run.training_seconds,
+    exit_code: open ? null : 0,
+    reason: null,
+    message: null,
+  };
+  return { launches: [], attempts: [attempt] };
+}
+
 function send(response, body, status) {
   response.writeHead(status, { ...kSecurityHeaders, "content-type": "application/json" });
   response.end(JSON.stringify(body));
@@ -499,6 +538,7 @@ export class Fixture {
       const answer = answerOfMachines(this, url);
       return send(response, answer, answer.status ?? 200);
     }
+    if (url.pathname === "/api/v1/metrics") return this.#charts(url.searchParams, response);
     const api = /^\/api\/v1\/runs(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(url.pathname);
     if (api) this.#api(request.method, api[1] && decodeURIComponent(api[1]), api[2], url, response);
     else this.#file(url.pathname, response);
@@ -513,6 +553,9 @@ export class Fixture {
       node != null
         ? this.nodeEvents.filter((event) => event.node === node)
         : (this.entry(asked.get("run"))?.events ?? []);
+    const kind = asked.get("kind");
+    const all = this.entry(asked.get("run"))?.events ?? [];
+    const events = kind == null ? all : all.filter((event) => event.kind === kind);
     const limit = Number(asked.get("limit") ?? 100);
     const since = asked.has("since") ? Number(asked.get("since")) : null;
     const before = Number(asked.get("before") ?? Infinity);
@@ -523,6 +566,24 @@ export class Fixture {
     const newest = Math.max(events.at(-1)?.number ?? 0, since ?? 0);
     const next = isInside ? page.at(-1).number : newest;
     json({ events: page, next, more, oldest: events[0]?.number ?? null });
+  }
+  // A bucket for each evaluation, of the series `metric` alone.
+  #charts(asked, response) {
+    const chartOf = (rows) => ({
+      rows: rows.length,
+      buckets: rows.map(([step]) => {
+        const ends = { from_step: step, to_step: step, from: step, to: step };
+        return { attempt: 1, abandoned: false, rows: 1, ...ends };
+      }),
+      series: { metric: rows.map((row) => [row[5], row[5], row[5], 1]) },
+    });
+    const runs = (asked.get("runs") ?? "").split(",").map((id) => ({
+      id,
+      resolution_seconds: 0,
+      steps: chartOf([]),
+      evaluations: chartOf(this.entry(id)?.metrics.evaluations ?? []),
+    }));
+    send(response, { x: asked.get("x") ?? "step", runs }, 200);
   }
   #refuse(response, message) {
     const type = { "content-type": "application/json", "www-authenticate": "Bearer" };
@@ -545,7 +606,8 @@ export class Fixture {
     const json = (body, status = 200) => send(response, body, status);
     if (!id) {
       const row = ({ warnings, config, ...rest }) => rest;
-      return json({ runs: this.entries.map((entry) => row(entry.run)), next: null });
+      const runs = this.entries.map((entry) => row(entry.run));
+      return json({ runs, next: null, total: runs.length });
     }
     const entry = this.entry(id);
     if (!entry) return json({ status: 404, code: "not_found", detail: `no run ${id}` }, 404);
@@ -577,6 +639,8 @@ export class Fixture {
         prediction: metrics.prediction,
       });
     }
+    if (part === "explain") return json(entry.explanation ?? explanationOf(run));
+    if (part === "attempts") return json(entry.attempts ?? attemptsOf(run));
     if (part === "plan") {
       if (entry.damage) return json({ status: 400, code: "user", detail: entry.damage }, 400);
       const missing = { status: 404, code: "not_found", detail: `run ${id} has no plan` };

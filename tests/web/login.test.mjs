@@ -72,7 +72,7 @@ loginTest("a ticket alone can be pasted, and the place is kept", standardRuns, a
 loginTest("a restarted controller ends the session in the middle", standardRuns, async (fixture) => {
   const visitor = await Visitor.arrive(browser, linkOf(fixture));
   const { page } = visitor;
-  await visitor.sees("demo-4f2a91");
+  await visitor.page.locator('tr[data-run="demo-4f2a91"]').waitFor();
   fixture.forgetSessions();
   await visitor.sees(kNeedsLink);
   await visitor.sees("it was restarted");
@@ -81,7 +81,7 @@ loginTest("a restarted controller ends the session in the middle", standardRuns,
   await page.waitForTimeout(2500);
   assert.equal(fixture.requests.length, asked, "nothing is asked without a session");
   await page.goto(linkOf(fixture)); // in the same tab: only the hash changes
-  await visitor.sees("demo-4f2a91");
+  await visitor.page.locator('tr[data-run="demo-4f2a91"]').waitFor();
   await visitor.leave(/status of 401/);
 });
 
@@ -101,7 +101,7 @@ loginTest("a run in a new tab, and what tabs tell each other", standardRuns, asy
   await page.waitForTimeout(1500);
   assert.equal(fixture.requests.length, asked, "a dead session does not go round");
   await page.goto(linkOf(fixture));
-  await page.getByText("demo-4f2a91").first().waitFor();
+  await page.locator('tr[data-run="demo-4f2a91"]').waitFor();
   await tab.getByText("Predicted time to target").waitFor();
   await tab.close();
   await visitor.leave(/status of 401/);

@@ -20,26 +20,41 @@ async function until(condition, what) {
 }
 
 const pageTest = pageTestWith({ skip });
+const rowOf = (page, id) => page.locator(`table.runs tr[data-run="${id}"]`);
+const atRow = (visitor, id) => rowOf(visitor.page, id).waitFor();
 
 pageTest(
-  "the list shows every run with state, progress, metric and speed",
+  "the list shows every run with state, progress, metric, time and reason",
   standardRuns,
   async (fixture) => {
     const visitor = await Visitor.arrive(browser, fixture.url);
-    await visitor.sees("demo-4f2a91");
+    await atRow(visitor, "demo-4f2a91");
     const rows = await visitor.page.locator("table.runs tbody tr").allInnerTexts();
     assert.equal(rows.length, fixture.entries.length);
     const flat = rows.map((row) => row.replace(/\s+/g, " "));
     for (const [index, words] of [
-      [0, ["running", "demo", "900 / 4,000", "7.47 %", "of 9.80 %", "samples/s", "left to target"]],
-      [1, ["succeeded", "10.1 %", "reached 9.80 %", "2 min 33 s", "to target"]],
-      [2, ["queued", "0 / 4,000", "since submission"]],
-      [3, ["failed", "40 / 4,000"]],
-      [4, ["cancelled", "3.95 %", "no target"]],
-      [5, ["starting", "–"]],
+      [0, ["running", "demo", "22 %", "7.47 % of 9.80 %", "≈ 1 min 00 s left to target"]],
+      [1, ["succeeded", "45 %", "10.1 % ≥ 9.80 %", "2 min 33 s to target"]],
+      [2, ["queued", "0 %", "since submission", kHostile]],
+      [3, ["failed", "1 %", "vocabulary fingerprint differs; prepare it again"]],
+      [4, ["cancelled", "3.95 % no target"]],
+      [5, ["starting", "–", "waiting for the first step"]],
     ]) {
       for (const word of words) assert.ok(flat[index].includes(word), `${word} in: ${flat[index]}`);
     }
+    const steps = await visitor.page
+      .locator("table.runs progress")
+      .evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")));
+    assert.deepEqual(steps.slice(0, 4), [
+      "step 900 of 4000",
+      "step 1800 of 4000",
+      "step 0 of 4000",
+      "step 40 of 4000",
+    ]);
+    await visitor.page.locator("summary", { hasText: "Columns" }).click();
+    await visitor.page.getByRole("checkbox", { name: "Samples/s" }).check();
+    const speed = fixture.entry("demo-4f2a91").run.samples_per_second;
+    await rowOf(visitor.page, "demo-4f2a91").getByText(String(Math.round(speed))).waitFor();
     await visitor.keepPicture("list");
     await visitor.leave();
   },
@@ -56,9 +71,11 @@ pageTest("list, run, back, reload: the hash keeps the place", standardRuns, asyn
   await page.reload();
   await visitor.sees("step 400 loss");
   await page.goBack();
+  await visitor.waitForPixels(0, "accent", 500);
+  await page.getByRole("link", { name: "Checkpoints" }).click();
   await visitor.sees("/srv/regatta/runs/demo-4f2a91/checkpoints/step-000000900");
   await page.getByRole("link", { name: "← All runs" }).click();
-  await visitor.sees("perl-doc-77ab01");
+  await atRow(visitor, "perl-doc-77ab01");
   await visitor.leave();
 });
 
@@ -77,7 +94,15 @@ pageTest(
     await visitor.waitForPixels(1, "accent", 100);
     await visitor.waitForPixels(2, "accent", 100);
     await visitor.sees("Checkpoints (8)");
-    const text = (await page.locator("main").innerText()).replace(/\s+/g, " ");
+    const summary = await page
+      .getByRole("img", { name: /over time, 18 eval/ })
+      .getAttribute("aria-label");
+    assert.match(summary, /18 evaluations, now 7\.47.%, target 9\.80.%, best constant guess 4\.90/);
+    await visitor.keepPicture("running");
+    const curves = await page.locator("main").innerText();
+    await page.getByRole("link", { name: "Checkpoints" }).click();
+    await visitor.sees("13.4 MB");
+    const text = (curves + (await page.locator("main").innerText())).replace(/\s+/g, " ");
     for (const word of [
       "≈ 1 min 00 s",
       "Between 45 s and 1 min 22 s",
@@ -101,9 +126,6 @@ pageTest(
     assert.equal((await row.getByTitle("copy 4").innerText()).replace(/\s+/g, " "), "4 ms");
     await row.getByTitle(/write 20.ms, sync 12.ms/).waitFor();
     assert.equal(await page.locator(".checkpoints tr.failed").count(), 1);
-    const summary = await page.getByRole("img").first().getAttribute("aria-label");
-    assert.match(summary, /18 evaluations, now 7\.47.%, target 9\.80.%, best constant guess 4\.90/);
-    await visitor.keepPicture("running");
     await visitor.leave();
   },
 );
@@ -114,7 +136,7 @@ pageTest(
   async (fixture) => {
     const visitor = await Visitor.arrive(browser, fixture.url);
     const { page } = visitor;
-    await visitor.sees("f1-3b8d11");
+    await atRow(visitor, "f1-3b8d11");
     await page.locator("table.runs th", { hasText: "Metric" }).waitFor();
     for (const [id, words] of [
       ["f1-3b8d11", /^F1 over time, 8 evaluations, now 62\.\d.%, target 90\.0.%, best .* 50\.0.%$/],
@@ -312,7 +334,7 @@ pageTest(
       await visitor.sees(`strange step ${step}`);
     }
     await visitor.sees("Rank 4095");
-    assert.equal(await visitor.page.locator(".timeline").count(), 0);
+    assert.equal(await visitor.page.locator(".ranks .timeline").count(), 0);
     await visitor.leave();
   },
 );
@@ -352,7 +374,7 @@ pageTest(
     const heldEvaluations = entry.metrics.evaluations.splice(12);
     entry.metrics.prediction = null;
     const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
-    await visitor.sees("step 600");
+    await visitor.sees("at step 600");
     await visitor.waitForPixels(0, "accent", 200);
     entry.metrics.steps.push(...held);
     entry.metrics.evaluations.push(...heldEvaluations);
@@ -386,6 +408,7 @@ pageTest("hostile text stays text", standardRuns, async (fixture) => {
   const { page } = visitor;
   await page.getByRole("link", { name: kHostile }).click();
   await page.getByRole("heading", { name: kHostile }).waitFor();
+  await page.getByText(kHostile).nth(1).waitFor(); // also in its state and its warning
   await page.getByRole("link", { name: "Log" }).click();
   await page.locator("pre.log", { hasText: "onerror" }).waitFor();
   await page.getByRole("link", { name: "Details" }).click();
@@ -542,9 +565,12 @@ for (const width of [320, 400]) {
     const options = { viewport: { width, height: 800 } };
     const visitor = await Visitor.arrive(browser, fixture.url, options);
     for (const [hash, text] of [
-      ["#/", "demo-4f2a91"],
-      ["#/runs/hostile-000001", "Once training has begun."],
-      ["#/runs/demo-4f2a91", "Checkpoints (8)"],
+      ["#/", "perl-doc"],
+      ["#/runs/hostile-000001", "once training has begun."],
+      ["#/runs/hostile-000001", "Why it waits"],
+      ["#/runs/broken-000002", "After the failure"],
+      ["#/runs/demo-4f2a91", "Timeline of attempts"],
+      ["#/runs/demo-4f2a91/checkpoints", "13.4 MB"],
       ["#/runs/demo-4f2a91/log", "step 400 loss"],
       ["#/runs/demo-4f2a91/details", "Run file"],
     ]) {
@@ -564,7 +590,7 @@ pageTest("dark mode recolours page and charts", standardRuns, async (fixture) =>
   const url = `${fixture.url}#/runs/demo-4f2a91`;
   const visitor = await Visitor.arrive(browser, url, { colorScheme: "light" });
   await visitor.waitForPixels(0, "accent", 500);
-  const back = () => visitor.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const back = () => visitor.page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   const light = await back();
   await visitor.page.emulateMedia({ colorScheme: "dark" });
   await visitor.waitForPixels(0, "accent", 500); // --accent is another colour now
@@ -576,12 +602,12 @@ pageTest("dark mode recolours page and charts", standardRuns, async (fixture) =>
 pageTest("everything is reached by keyboard", standardRuns, async (fixture) => {
   const visitor = await Visitor.arrive(browser, fixture.url);
   const { page } = visitor;
-  await visitor.sees("demo-4f2a91");
+  await atRow(visitor, "demo-4f2a91");
   const focused = () => page.evaluate(() => document.activeElement?.textContent ?? "");
-  for (let i = 0; i < 5 && (await focused()) !== "demo"; i += 1) await page.keyboard.press("Tab");
+  for (let i = 0; i < 40 && (await focused()) !== "demo"; i += 1) await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   await visitor.sees("Predicted time to target");
-  for (let i = 0; i < 9 && (await focused()) !== "Cancel run"; i += 1) {
+  for (let i = 0; i < 20 && (await focused()) !== "Cancel run"; i += 1) {
     await page.keyboard.press("Tab");
   }
   await page.keyboard.press("Enter");
@@ -622,7 +648,7 @@ pageTest(
 
 pageTest("a hidden page asks nothing", standardRuns, async (fixture) => {
   const visitor = await Visitor.arrive(browser, fixture.url);
-  await visitor.sees("demo-4f2a91");
+  await atRow(visitor, "demo-4f2a91");
   const show = (hidden) =>
     visitor.page.evaluate((value) => {
       Object.defineProperty(document, "hidden", { value, configurable: true });
@@ -637,3 +663,66 @@ pageTest("a hidden page asks nothing", standardRuns, async (fixture) => {
   await until(() => fixture.requests.length > quiet, "polls again");
   await visitor.leave();
 });
+
+pageTest(
+  "an MFU above the whole is told as a wrong peak",
+  () => [ranksRun()],
+  async (fixture) => {
+    const { run } = fixture.entries[0];
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/${run.id}`);
+    const { page } = visitor;
+    const panel = page.getByRole("region", { name: "Ranks and communication" });
+    await panel.getByText("of 7.91 PFLOP/s, measured").waitFor();
+    assert.equal(await panel.getByText("the peak is").count(), 0);
+    Object.assign(run, { mfu: 1.09, config: { statistics: { peak_tflops: 989 } } });
+    await panel.getByText("the peak of 7.91 PFLOP/s is too low").waitFor();
+    await panel.getByText("means that the peak is wrong").waitFor();
+    run.mfu = 0.9;
+    await panel.getByText("of 7.91 PFLOP/s, declared").waitFor();
+    assert.equal(await panel.getByText("the peak is wrong").count(), 0);
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "hostile text in a reason and in attempts stays text, also on a phone",
+  () => {
+    const bad = `${kHostile}\u001b[31mred\u001b[0m\u202e${"x".repeat(10_000)}`;
+    const run = makeRun("bad-000007", { state: "queued", state_text: "waits", note: bad, tags: ["a"] });
+    const waiting = { category: bad, sentence: bad, action: `\`${bad}\``, clears: bad };
+    const launch = { launch: 1, job: null, nodes: bad, gpus: 1, exit_code: 1, signal: null };
+    const ended = { submitted_at: run.created_at, ended_at: run.started_at, cause: bad };
+    const launches = [{ ...launch, ...ended, what: bad, action: bad }];
+    const attempt = { attempt: 1, launch: 1, started_at: run.started_at, seconds: 1, first_step: 0 };
+    const attempts = [{ ...attempt, host: bad, hosts: [bad], ranks: 1, exit_code: 1, message: bad }];
+    run.since_submission_seconds = 60;
+    const explanation = {
+      summary: bad,
+      next: bad,
+      waiting: { ...waiting, expected_start: null, next_start: null },
+      failures_in_a_row: 2,
+      launches,
+      avoided_nodes: [{ node: bad, score: 1, why: bad }],
+    };
+    const metrics = { steps: [], evaluations: [], checkpoints: [], timeline: null, prediction: null };
+    return [{ run, metrics, log: "", events: [], explanation, attempts: { launches, attempts } }];
+  },
+  async (fixture) => {
+    const options = { viewport: { width: 390, height: 844 } };
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/bad-000007`, options);
+    const { page } = visitor;
+    const panel = page.getByRole("region", { name: "Why it waits" });
+    await panel.getByText("2 failures without progress").waitFor();
+    const strip = page.locator("figure.strip");
+    await strip.getByRole("button", { name: /^Table/ }).click();
+    await strip.locator("tbody tr").first().waitFor();
+    const text = await page.locator("main").innerText();
+    assert.ok(text.split(`${kHostile}red`).length > 8, "it is shown, as text");
+    assert.doesNotMatch(text, /[\u0000-\u0008\u000b-\u001f\u007f]/);
+    assert.equal(await page.locator("#app img").count(), 0);
+    assert.equal(await page.evaluate(() => window.stolen), undefined);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.equal(wide, 390);
+    await visitor.leave();
+  },
+);

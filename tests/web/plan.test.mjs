@@ -120,7 +120,7 @@ pageTest(
     const seats = await rows("Seats");
     assert.equal(seats.length, 2);
     assert.match(seats[1], /^node02 4–7 4 → GPU 0, mlx5_0 .* 7 → GPU 3, mlx5_3$/);
-    assert.equal(await page.locator("details").count(), 0);
+    assert.equal(await page.locator("details:not(.menu)").count(), 0);
     await visitor.leave();
   },
 );
@@ -320,6 +320,7 @@ pageTest(
       );
     const light = [...(await colours()), ...(await marks())];
     await page.emulateMedia({ colorScheme: "dark" });
+    await page.waitForFunction(() => document.documentElement.dataset.theme === "dark");
     const dark = [...(await colours()), ...(await marks())];
     light.forEach((colour, i) => assert.notEqual(dark[i], colour, `${i}`));
     assert.equal(new Set(dark.slice(0, 3)).size, 3);

@@ -13,6 +13,7 @@ import "./plan/plan.css";
 import "./base/colours.css";
 import "./compare/compare.css";
 import "./cluster/cluster.css";
+import "./run/run.css";
 
 startTheme();
 startKeys();

@@ -131,6 +131,7 @@ function OverTime({ title, moments, names, hours, zoom, onZoom }: Props) {
         height={200}
         data={data as uPlot.AlignedData}
         lines={names.map((name) => ({
+          name: kLines[name].title,
           colour: kLines[name].look.colour,
           width: 1.75,
           dash: [...kLines[name].look.dash],
@@ -138,7 +139,11 @@ function OverTime({ title, moments, names, hours, zoom, onZoom }: Props) {
         full={full}
         values={(_low, high) => [0, Math.max(1, (high ?? 1) * 1.12)]}
         format={(value) => (Number.isInteger(value) ? show.count(value) : "")}
-        along={(value) => backText(value, inDays ? "d" : "h")}
+        x={{
+          name: "Hours back",
+          isClock: false,
+          text: (value) => backText(value, inDays ? "d" : "h"),
+        }}
         zoom={zoom}
         onZoom={onZoom}
       />

@@ -166,7 +166,8 @@ export interface CurvesProps {
 export function SeriesChart(props: CurvesProps) {
   const { drawing, subjects, axis, only, full, zoom, onZoom, onCursor } = props;
   const data = useMemo(() => joined(drawing.curves), [drawing.curves]);
-  const lines = subjects.map(({ key, look }) => ({
+  const lines = subjects.map(({ key, look, name }) => ({
+    name,
     colour: look.colour,
     width: only === key ? 2.75 : 2,
     opacity: only == null || only === key ? 1 : 0.13,
@@ -205,7 +206,11 @@ export function SeriesChart(props: CurvesProps) {
         overlay={overlay}
         zoom={zoom}
         onZoom={onZoom}
-        {...(!time && { along: (x: number) => alongText(axis, x) })}
+        x={{
+          name: kAxes[axis],
+          isClock: time,
+          ...(!time && { text: (x: number) => alongText(axis, x) }),
+        }}
         {...(onCursor && {
           onCursor: (index: number | null) =>
             onCursor(index == null ? null : (data[0][index] ?? null)),

@@ -1,6 +1,10 @@
+import { useRef } from "preact/hooks";
 import * as show from "../base/format";
+import type { Cell, Table } from "./chart_data";
+import { pictureOfDrawing } from "./picture";
 import type { Part, Stretch, Sum } from "./timeline";
 import { rowLayout, stretch, sumBars, ticks } from "./timeline";
+import { useTwin } from "./twin";
 
 const kAxisHeight = 20; // px
 
@@ -8,6 +12,25 @@ export interface BarRow extends Sum {
   key: number;
   label: string;
   title: string;
+}
+
+// The same as figures: what begins and ends when, in milliseconds.
+export function tableOfBars(head: string, parts: Part[], rows: BarRow[], covered: number): Table {
+  const ms = (seconds: number | undefined): Cell => (seconds == null ? null : seconds * 1000);
+  const exposed = ({ start, end }: BarRow) => Math.max(0, end - Math.max(start, covered));
+  return {
+    columns: ["What", "Ready (ms)", "Begin (ms)", "End (ms)", "Exposed (ms)"],
+    rows: [
+      ...parts.map((part) => [`${head}: ${part.name}`, null, ms(part.begin), ms(part.end), null]),
+      ...rows.map((row) => [
+        `${row.key + 1}: ${row.label}`,
+        ms(row.ready),
+        ms(row.start),
+        ms(row.end),
+        ms(exposed(row)),
+      ]),
+    ],
+  };
 }
 
 // A step: what a rank computes, and below it a row for each reduction. Lengths are in percent, so
@@ -19,6 +42,7 @@ export function Bars({
   covered,
   span,
   summary,
+  title = "Reductions",
 }: {
   head: string;
   parts: Part[];
@@ -26,7 +50,14 @@ export function Bars({
   covered: number; // the end of backward: later than this nothing hides a reduction
   span: number;
   summary: string;
+  title?: string; // of its table and files
 }) {
+  const place = useRef<HTMLDivElement>(null);
+  const twin = useTwin({
+    title,
+    table: () => tableOfBars(head, parts, rows, covered),
+    picture: async () => place.current && pictureOfDrawing(title, place.current),
+  });
   const { row, top, bottom, every } = rowLayout(rows.length);
   const last = Math.max(0, ...rows.map((one) => one.end));
   const bar = (kind: string, place: Stretch | null, y: number, height: number) =>
@@ -37,7 +68,8 @@ export function Bars({
   const thick = Math.max(1.5, row - 2 * gap); // what is thinner than a pixel is but a shade
   const line = Math.min(2, row / 3); // of a wait
   return (
-    <div class="timeline" role="img" aria-label={summary}>
+    <>
+    <div class="timeline" role="img" aria-label={summary} ref={place}>
       <svg class="names" aria-hidden="true" height={bottom + kAxisHeight}>
         <text x="100%" y={10}>
           {head}
@@ -86,5 +118,8 @@ export function Bars({
         ))}
       </svg>
     </div>
+    <div class="bars-tools">{twin.tools}</div>
+    {twin.table}
+    </>
   );
 }

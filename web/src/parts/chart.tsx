@@ -1,186 +1,88 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { clock } from "../base/format";
+import { usePreference } from "../base/preferences";
 import { onTheme } from "../base/theme";
+import type { Line, Series, Span } from "./chart_data";
+import {
+  canBeLogarithmic,
+  drawnLines,
+  pointByKey,
+  tableOf,
+  withPlace,
+  zoomed,
+} from "./chart_data";
+import type { Drawn, Pen } from "./chart_plot";
+import { plotOptions } from "./chart_plot";
+import { pictureOfCanvas } from "./picture";
+import { useTwin } from "./twin";
 
-export interface Span {
-  min: number;
-  max: number;
-}
+export type { Line, Span } from "./chart_data";
+export type { Pen } from "./chart_plot";
 
-export interface Line {
-  colour: string; // name of a custom property of style.css
-  width: number;
-  points?: number; // dots while at most so many are in view
-  opacity?: number;
-  dash?: number[];
+export interface Axis {
+  name: string; // with its unit, at the head of the table
+  isClock: boolean; // seconds, shown as 1:02:00; else a figure
+  text?: (value: number) => string; // of a mark of the axis, where it is neither
 }
-
-// What an overlay draws with: pixels of the canvas, colours by name.
-export interface Pen {
-  context: CanvasRenderingContext2D;
-  x: (seconds: number) => number;
-  y: (value: number) => number;
-  box: { left: number; top: number; width: number; height: number };
-  ratio: number; // canvas pixels per CSS pixel
-  colour: (name: string) => string;
-  font: (size: number, weight?: number) => string;
-}
+export const kTimeAxis: Axis = { name: "Time (s)", isClock: true };
+export const kStepAxis: Axis = { name: "Step", isClock: false };
 
 export interface ChartProps {
   title: string;
   summary: string; // for readers who cannot see the canvas
   readout: (index: number | null) => ComponentChildren; // beside the title; null: newest
   height: number;
-  data: uPlot.AlignedData; // seconds first
+  data: uPlot.AlignedData; // the x-axis first: seconds, unless `x` says otherwise
   lines: Line[];
-  full: Span; // of time, when not zoomed
+  full: Span; // of the x-axis, when not zoomed
   values: (low: number | null, high: number | null) => [number, number];
   format: (value: number) => string;
   overlay?: (pen: Pen) => void; // below the lines
   marks?: (pen: Pen) => void; // on top of them
   zoom: Span | null;
   onZoom: (span: Span | null) => void;
-  along?: (value: number) => string; // on the x-axis, where that is no time
-  onCursor?: (index: number | null) => void;
+  x?: Axis;
+  sync?: string | null; // charts of one name share the cursor ("run"); null: none
+  file?: string; // how the names of its files begin
+  onCursor?: ((index: number | null) => void) | undefined;
 }
 
-// Steps that fit a clock: seconds, minutes, hours, days.
-const kTimeSteps = [
-  1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800,
-  432800, 864000,
-];
-const kFont = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
+const kZoomStep = 0.5;
+const kHelp =
+  "Arrow keys move through the points, Home and End to the ends, plus and minus zoom, " +
+  "0 shows all.";
 
-function colourOf(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
-}
-
-function options(
-  latest: { current: ChartProps },
-  width: number,
+// Asks for another drawing where the figures are no longer the same, and for another plot where
+// what a plot keeps for good is another: its lines and the kind of its axes.
+function usePlot(
+  props: ChartProps,
+  drawn: { lines: Line[]; data: ReturnType<typeof drawnLines>["data"] },
+  isLogarithmic: boolean,
   setIndex: (index: number | null) => void,
-): uPlot.Options {
-  const props = latest.current;
-  const axis = {
-    stroke: () => colourOf("muted"),
-    font: `11px ${kFont}`,
-    grid: { stroke: () => colourOf("grid"), width: 1 },
-    ticks: { show: false },
-  };
-  const pen = (u: uPlot): Pen => {
-    const ratio = uPlot.pxRatio;
-    return {
-      context: u.ctx,
-      x: (seconds) => u.valToPos(seconds, "x", true),
-      y: (value) => u.valToPos(value, "y", true),
-      box: u.bbox,
-      ratio,
-      colour: colourOf,
-      font: (size, weight = 400) => `${weight} ${size * ratio}px ${kFont}`,
-    };
-  };
-  return {
-    width,
-    height: props.height,
-    padding: [10, 12, 0, 0],
-    legend: { show: false },
-    cursor: {
-      sync: { key: "run", setSeries: false },
-      drag: { x: true, y: false, setScale: false },
-      points: { size: 7, width: 2 },
-      bind: {
-        dblclick: () => () => {
-          latest.current.onZoom(null);
-          return null;
-        },
-      },
-    },
-    scales: {
-      x: {
-        time: false,
-        range: () => {
-          const span = latest.current.zoom ?? latest.current.full;
-          return [span.min, span.max];
-        },
-      },
-      y: { range: (_u, low, high) => latest.current.values(low, high) },
-    },
-    axes: [
-      {
-        ...axis,
-        ...(!props.along && { incrs: kTimeSteps }),
-        space: 70,
-        size: 30,
-        values: (_u, ticks) => ticks.map((tick) => (latest.current.along ?? clock)(tick)),
-      },
-      {
-        ...axis,
-        size: 52,
-        gap: 8,
-        space: 28,
-        values: (_u, ticks) => ticks.map((tick) => latest.current.format(tick)),
-      },
-    ],
-    series: [
-      {},
-      ...props.lines.map((line) => ({
-        stroke: () => colourOf(line.colour),
-        width: line.width,
-        alpha: line.opacity ?? 1,
-        ...(line.dash && line.dash.length > 0 && { dash: line.dash }),
-        spanGaps: true,
-        points: {
-          show: (_u: uPlot, _series: number, first: number, last: number) =>
-            last - first < (line.points ?? 0),
-          size: 5,
-          fill: () => colourOf(line.colour),
-        },
-      })),
-    ],
-    hooks: {
-      drawAxes: [(u) => latest.current.overlay?.(pen(u))],
-      draw: [(u) => latest.current.marks?.(pen(u))],
-      setCursor: [
-        (u) => {
-          setIndex(u.cursor.idx ?? null);
-          latest.current.onCursor?.(u.cursor.idx ?? null);
-        },
-      ],
-      setSelect: [
-        (u) => {
-          if (u.select.width < 8) return;
-          latest.current.onZoom({
-            min: u.posToVal(u.select.left, "x"),
-            max: u.posToVal(u.select.left + u.select.width, "x"),
-          });
-          u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-        },
-      ],
-    },
-  };
-}
-
-export function Chart(props: ChartProps) {
+) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const latest = useRef(props);
-  latest.current = props;
-  const [index, setIndex] = useState<number | null>(null);
+  const { zoom, full, height, values, format, overlay, marks, onZoom } = props;
+  const latest = useRef<Drawn>(null as unknown as Drawn);
+  const span = zoom ?? full;
+  const along = props.x?.text;
+  latest.current = { height, span, isLogarithmic, values, format, along, overlay, marks, onZoom };
+  const data = drawn.data as uPlot.AlignedData;
+  const newest = useRef(data);
+  newest.current = data;
+  const axis = props.x ?? kTimeAxis;
+  const sync = props.sync === undefined ? "run" : props.sync;
 
   useLayoutEffect(() => {
     const element = place.current;
     if (!element) return;
-    const chart = new uPlot(
-      options(latest, Math.max(120, element.clientWidth), setIndex),
-      latest.current.data,
-      element,
-    );
+    const width = () => Math.max(120, element.clientWidth);
+    const made = { width: width(), lines: drawn.lines, sync, isClock: axis.isClock };
+    const chart = new uPlot(plotOptions(latest, made, setIndex), newest.current, element);
     plot.current = chart;
     const resize = new ResizeObserver(() => {
-      const width = Math.max(120, element.clientWidth);
-      if (width !== chart.width) chart.setSize({ width, height: latest.current.height });
+      if (width() !== chart.width) chart.setSize({ width: width(), height: latest.current.height });
     });
     resize.observe(element);
     const forgetTheme = onTheme(() => chart.redraw(false, true));
@@ -190,36 +92,197 @@ export function Chart(props: ChartProps) {
       chart.destroy();
       plot.current = null;
     };
-  }, []);
+    // The lines' own figures come with the data; only their looks make another plot.
+  }, [JSON.stringify(drawn.lines), isLogarithmic, axis.isClock, sync]);
 
   useEffect(() => {
     const chart = plot.current;
     if (!chart) return;
-    const span = props.zoom ?? props.full;
     chart.batch(() => {
-      chart.setData(props.data, false);
-      chart.setScale("x", span);
+      chart.setData(data, false);
+      chart.setScale("x", latest.current.span);
     });
     chart.redraw(false, true); // the overlay may change while data and scale do not
-  }, [props.data, props.zoom, props.full.min, props.full.max, props.overlay, props.marks]);
+  }, [drawn.data, zoom, full.min, full.max, overlay, marks]);
+  return { place, plot };
+}
 
+// uPlot's types leave out that it tells the charts that share the cursor.
+interface Pointer {
+  setCursor(at: { left: number; top: number }, fires: boolean, tells: boolean): void;
+}
+
+function pointTo(plot: uPlot | null, index: number | null) {
+  const at = index == null ? null : plot?.data[0][index];
+  const left = at == null ? -10 : (plot?.valToPos(at, "x") ?? -10);
+  const pointer = plot as unknown as Pointer | null;
+  pointer?.setCursor({ left, top: at == null ? -10 : 10 }, true, true);
+}
+
+// The keys of a chart that has the focus; what they point at is told.
+function useKeys(props: ChartProps, plot: { current: uPlot | null }) {
+  const [point, setPoint] = useState<number | null>(null);
+  const { zoom, full, data } = props;
+  const span = zoom ?? full;
+  const xs = data[0];
+  const leave = () => {
+    setPoint(null);
+    pointTo(plot.current, null);
+  };
+  const zoomBy = (factor: number) => {
+    const around = (point == null ? null : xs[point]) ?? (span.min + span.max) / 2;
+    props.onZoom(zoomed(span, full, around, factor));
+  };
+  // After a zoom the point lies elsewhere.
+  useEffect(() => {
+    if (point != null) pointTo(plot.current, point);
+  }, [point, zoom]);
+  const press = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const next = pointByKey(event.key, point, xs.length);
+    const at = next == null ? null : xs[next];
+    if (next != null && at != null) {
+      if (zoom) {
+        const moved = withPlace(zoom, full, at);
+        if (moved !== zoom) props.onZoom(moved);
+      }
+      setPoint(next);
+    } else if (event.key === "+" || event.key === "=") zoomBy(kZoomStep);
+    else if (event.key === "-") zoomBy(1 / kZoomStep);
+    else if (event.key === "0") props.onZoom(null);
+    else if (event.key === "Escape" && (point != null || zoom)) {
+      if (point == null) props.onZoom(null);
+      leave();
+    } else return;
+    event.preventDefault();
+    event.stopPropagation(); // "+" and the like are nobody else's while a chart has the focus
+  };
+  return { point, press, leave, zoomBy };
+}
+
+// What a reader may choose of a chart, in its menu.
+function Choices(props: {
+  isLogarithmic: boolean;
+  canBeLogarithmic: boolean;
+  onLogarithmic: (wanted: boolean) => void;
+  hasSmooth: boolean;
+  isSmoothed: boolean;
+  onSmoothed: (wanted: boolean) => void;
+  isZoomed: boolean;
+  zoomBy: (factor: number) => void;
+}) {
+  return (
+    <>
+      <label>
+        <input
+          type="checkbox"
+          checked={props.isLogarithmic}
+          disabled={!props.canBeLogarithmic}
+          onChange={(event) => props.onLogarithmic(event.currentTarget.checked)}
+        />
+        Log axis
+      </label>
+      {props.hasSmooth && (
+        <label>
+          <input
+            type="checkbox"
+            checked={props.isSmoothed}
+            onChange={(event) => props.onSmoothed(event.currentTarget.checked)}
+          />
+          Smoothing, in all charts
+        </label>
+      )}
+      <button type="button" onClick={() => props.zoomBy(kZoomStep)}>
+        Zoom in
+      </button>
+      <button
+        type="button"
+        disabled={!props.isZoomed}
+        onClick={() => props.zoomBy(1 / kZoomStep)}
+      >
+        Zoom out
+      </button>
+    </>
+  );
+}
+
+export function Chart(props: ChartProps) {
+  const [index, setIndex] = useState<number | null>(null);
+  const [wantsLog, setWantsLog] = useState(false);
+  const [smoothing, setSmoothing] = usePreference("smoothing"); // "off", or null
+  const isSmoothed = smoothing !== "off";
+  const series = props.data as unknown as Series;
+  const drawn = useMemo(
+    () => drawnLines(props.lines, series, isSmoothed),
+    [props.data, JSON.stringify(props.lines), isSmoothed],
+  );
+  const isPositive = canBeLogarithmic(series);
+  const isLogarithmic = wantsLog && isPositive;
+  const point = (at: number | null) => {
+    setIndex(at);
+    props.onCursor?.(at);
+  };
+  const { place, plot } = usePlot(props, drawn, isLogarithmic, point);
+  const { point, press, leave, zoomBy } = useKeys(props, plot);
+  const help = useId();
+  const { title } = props;
+  const twin = useTwin({
+    title,
+    file: props.file,
+    table: () => tableOf((props.x ?? kTimeAxis).name, props.lines, series, title),
+    picture: () => {
+      const canvas = place.current?.querySelector("canvas");
+      return canvas ? pictureOfCanvas(title, canvas) : Promise.resolve(null);
+    },
+    children: (
+      <Choices
+        isLogarithmic={isLogarithmic}
+        canBeLogarithmic={isPositive}
+        onLogarithmic={setWantsLog}
+        hasSmooth={props.lines.some((line) => line.smooth)}
+        isSmoothed={isSmoothed}
+        onSmoothed={(wanted) => setSmoothing(wanted ? null : "off")}
+        isZoomed={props.zoom != null}
+        zoomBy={zoomBy}
+      />
+    ),
+  });
   return (
     <figure class="chart">
       <figcaption>
-        <h2>{props.title}</h2>
+        <h2>{title}</h2>
         <span class="readout">{props.readout(index)}</span>
         {props.zoom && (
           <button type="button" class="quiet" onClick={() => props.onZoom(null)}>
             Show all
           </button>
         )}
+        {twin.tools}
       </figcaption>
       <div
-        ref={place}
-        role="img"
-        aria-label={props.summary}
-        style={{ height: `${props.height}px` }}
-      />
+        class="plot"
+        role="application"
+        aria-roledescription="chart"
+        aria-label={title}
+        aria-describedby={help}
+        tabIndex={0}
+        onKeyDown={press}
+        onBlur={leave}
+      >
+        <div
+          ref={place}
+          role="img"
+          aria-label={props.summary}
+          style={{ height: `${props.height}px` }}
+        />
+        <span id={help} hidden>
+          {kHelp}
+        </span>
+        <span class="visually-hidden" aria-live="polite">
+          {point != null && props.readout(point)}
+        </span>
+      </div>
+      {twin.table}
     </figure>
   );
 }

@@ -2,196 +2,20 @@ import { useCallback, useMemo, useState } from "preact/hooks";
 import type uPlot from "uplot";
 import type { Run } from "../base/api";
 import { hasEnded } from "../base/api";
-import type { Pen, Span } from "../parts/chart";
-import { Chart } from "../parts/chart";
 import * as show from "../base/format";
+import { usePreference } from "../base/preferences";
+import type { Pen, Span } from "../parts/chart";
+import { Chart, kStepAxis, kTimeAxis } from "../parts/chart";
+import { Labels, checkpointMarks, crossing, dot, forecast, level } from "./curve_marks";
+import type { By } from "./curve_rows";
+import { fullSpan, pastSpan, placeOf, reachedAt, rowsBy } from "./curve_rows";
+import { firstEvaluationText } from "./headline";
 import type { History } from "./history";
-import { removedNames, smooth } from "./history";
-
-type Values = (number | null)[];
 
 const kValue = 5; // of an evaluation: of the run's metric
 
-function lastSeconds(history: History): number {
-  const last = (rows: [number, number, ...unknown[]][]) => rows[rows.length - 1]?.[1] ?? 0;
-  return Math.max(last(history.steps), last(history.evaluations));
-}
-
-function pastSpan(history: History): Span {
-  return { min: 0, max: Math.max(lastSeconds(history) * 1.015, 10) };
-}
-
-// From the start to now, and on to the predicted crossing unless that would squeeze the curve into
-// a corner.
-function fullSpan(run: Run, history: History): Span {
-  const now = Math.max(lastSeconds(history), 1);
-  const prediction = hasEnded(run) || run.target_reached ? null : history.prediction;
-  const ahead = prediction ? Math.min(prediction.high * 1.02, Math.max(now * 4, 60)) : 0;
-  return { min: 0, max: Math.max(pastSpan(history).max, ahead) };
-}
-
-function dashed(pen: Pen, colour: string, pattern: number[], width: number, draw: () => void) {
-  const { context, ratio } = pen;
-  context.save();
-  context.beginPath();
-  context.rect(pen.box.left, pen.box.top, pen.box.width, pen.box.height);
-  context.clip();
-  context.strokeStyle = pen.colour(colour);
-  context.lineWidth = width * ratio;
-  context.setLineDash(pattern.map((part) => part * ratio));
-  context.beginPath();
-  draw();
-  context.stroke();
-  context.restore();
-}
-
-function label(
-  pen: Pen,
-  text: string,
-  x: number,
-  y: number,
-  colour: string,
-  align: CanvasTextAlign,
-) {
-  const { context } = pen;
-  context.save();
-  context.font = pen.font(11, 500);
-  context.textAlign = align;
-  context.textBaseline = "bottom";
-  context.lineJoin = "round";
-  context.strokeStyle = pen.colour("surface");
-  context.lineWidth = 4 * pen.ratio;
-  context.strokeText(text, x, y);
-  context.fillStyle = pen.colour(colour);
-  context.fillText(text, x, y);
-  context.restore();
-}
-
-// The curve leaves the baseline early and meets the target late, so each label stands where the
-// curve is not: the baseline's on the right, the target's on the left.
-function level(
-  pen: Pen,
-  value: number,
-  colour: string,
-  pattern: number[],
-  text: string,
-  side: "left" | "right",
-) {
-  // Whole pixels, so that the line is crisp.
-  const width = Math.round((pattern.length > 0 ? 1 : 1.5) * pen.ratio);
-  const y = Math.round(pen.y(value)) + (width % 2) / 2;
-  dashed(pen, colour, pattern, width / pen.ratio, () => {
-    pen.context.moveTo(pen.box.left, y);
-    pen.context.lineTo(pen.box.left + pen.box.width, y);
-  });
-  const inset = 8 * pen.ratio;
-  const x = side === "left" ? pen.box.left + inset : pen.box.left + pen.box.width - inset;
-  label(pen, text, x, y - 3 * pen.ratio, colour, side);
-}
-
-// A fan from the newest evaluation to where the target is expected to be met.
-function forecast(
-  pen: Pen,
-  from: [number, number],
-  target: number,
-  at: { seconds: number; low: number; high: number },
-) {
-  const { context } = pen;
-  const [x, y] = [pen.x(from[0]), pen.y(from[1])];
-  const level = pen.y(target);
-  context.save();
-  context.beginPath();
-  context.rect(pen.box.left, pen.box.top, pen.box.width, pen.box.height);
-  context.clip();
-  context.fillStyle = pen.colour("accent");
-  context.globalAlpha = 0.12;
-  context.beginPath();
-  context.moveTo(x, y);
-  context.lineTo(pen.x(at.low), level);
-  context.lineTo(pen.x(at.high), level);
-  context.closePath();
-  context.fill();
-  context.globalAlpha = 0.35; // the interval itself, on the target line
-  context.fillRect(
-    pen.x(at.low),
-    level - 2 * pen.ratio,
-    pen.x(at.high) - pen.x(at.low),
-    4 * pen.ratio,
-  );
-  context.restore();
-  dashed(pen, "accent", [5, 4], 1.75, () => {
-    context.moveTo(x, y);
-    context.lineTo(pen.x(at.seconds), level);
-  });
-  const crossing = pen.x(at.seconds);
-  const right = pen.box.left + pen.box.width;
-  if (crossing <= right && crossing >= pen.box.left) {
-    dot(pen, crossing, level, "accent", false);
-    const text = `≈ ${show.clock(at.seconds)}`;
-    label(
-      pen,
-      text,
-      Math.min(crossing, right - 24 * pen.ratio),
-      level - 8 * pen.ratio,
-      "accent",
-      "center",
-    );
-  }
-}
-
-// The moment when the target was reached.
-function crossing(pen: Pen, reached: number) {
-  const { context, box, ratio } = pen;
-  const x = Math.round(pen.x(reached)) + 0.5;
-  dashed(pen, "good", [2, 3], 1, () => {
-    context.moveTo(x, box.top);
-    context.lineTo(x, box.top + box.height);
-  });
-  const near = x > box.left + box.width - 130 * ratio;
-  const side = near ? -8 : 8;
-  const bottom = box.top + box.height - 14 * ratio;
-  const text = `reached at ${show.clock(reached)}`;
-  label(pen, text, x + side * ratio, bottom, "good", near ? "right" : "left");
-}
-
-function dot(pen: Pen, x: number, y: number, colour: string, filled: boolean) {
-  const { context, ratio } = pen;
-  context.save();
-  context.beginPath();
-  context.arc(x, y, 4.5 * ratio, 0, 2 * Math.PI);
-  context.fillStyle = pen.colour(filled ? colour : "surface");
-  context.fill();
-  context.strokeStyle = pen.colour(colour);
-  context.lineWidth = 2 * ratio;
-  context.stroke();
-  context.restore();
-}
-
-// Checkpoints: diamonds that stand on the time axis, faint once they were removed.
-function checkpointMarks(pen: Pen, history: History) {
-  const bottom = pen.box.top + pen.box.height;
-  const removed = removedNames(history.checkpoints);
-  for (const [, seconds, name, status] of history.checkpoints) {
-    if (status !== "written" && status !== "failed") continue;
-    const x = pen.x(seconds);
-    if (x < pen.box.left || x > pen.box.left + pen.box.width) continue;
-    const { context, ratio } = pen;
-    context.save();
-    context.fillStyle = pen.colour(status === "failed" ? "bad" : "muted");
-    context.globalAlpha = status === "written" && removed.has(name) ? 0.35 : 1;
-    context.beginPath();
-    context.moveTo(x, bottom - 8 * ratio);
-    context.lineTo(x + 4 * ratio, bottom - 4 * ratio);
-    context.lineTo(x, bottom);
-    context.lineTo(x - 4 * ratio, bottom - 4 * ratio);
-    context.closePath();
-    context.fill();
-    context.restore();
-  }
-}
-
-function accuracySummary(run: Run, rows: number): string {
-  const parts = [`${show.metricTitle(run.metric)} over time, ${rows} evaluations`];
+function accuracySummary(run: Run, by: By, rows: number): string {
+  const parts = [`${show.metricTitle(run.metric)} over ${kOver[by]}, ${rows} evaluations`];
   if (run.value != null) parts.push(`now ${show.metric(run.metric, run.value)}`);
   if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target)}`);
   if (run.baseline != null && !show.isLoss(run.metric))
@@ -202,20 +26,68 @@ function accuracySummary(run: Run, rows: number): string {
   return parts.join(", ");
 }
 
+const kOver: Record<By, string> = { time: "time", step: "steps" };
+const axisOf = (by: By) => (by === "time" ? kTimeAxis : kStepAxis);
+
 interface CurveProps {
   run: Run;
   history: History;
+  by: By;
   zoom: Span | null;
   onZoom: (span: Span | null) => void;
   full: Span;
 }
 
-function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
+// What the chart of the accuracy draws besides: the levels, the forecast, where it was reached.
+function useMarks({ run, history, by }: CurveProps, rows: History["evaluations"]) {
   const baseline = show.isLoss(run.metric) ? null : run.baseline; // a guess has no loss
-  const rows = history.evaluations;
+  const ended = hasEnded(run);
+  const reached = reachedAt(run, history);
+  const place = reached && (by === "time" ? reached.seconds : reached.step);
+  const overlay = useCallback(
+    (pen: Pen) => {
+      const labels = new Labels(pen);
+      checkpointMarks(pen, by, history.checkpoints);
+      if (run.target != null) {
+        const text = `target ${show.metric(run.metric, run.target)}`;
+        const at = { value: run.target, text, colour: "good", pattern: [], side: "left" as const };
+        level(pen, labels, at);
+      }
+      if (baseline != null) {
+        const text = `best constant guess ${show.metric(run.metric, baseline)}`;
+        const look = { colour: "muted", pattern: [2, 4], side: "right" as const };
+        level(pen, labels, { value: baseline, text, ...look });
+      }
+      if (place != null) {
+        const text = by === "time" ? show.clock(place) : `step ${show.count(place)}`;
+        crossing(pen, labels, place, text);
+      }
+      const newest = rows[rows.length - 1];
+      const value = newest?.[kValue];
+      if (by === "step" || run.target == null || place != null || ended) return;
+      if (newest && value != null && history.prediction) {
+        forecast(pen, labels, [newest[1], value], run.target, history.prediction);
+      }
+    },
+    [history, rows, ended, place, baseline, run.target, run.metric, by],
+  );
+  const height = reached?.value;
+  const marks = useCallback(
+    (pen: Pen) => {
+      if (place != null && height != null) dot(pen, pen.x(place), pen.y(height), "good", true);
+    },
+    [place, height],
+  );
+  return { overlay, marks, baseline };
+}
+
+function AccuracyChart(props: CurveProps) {
+  const { run, history, by, zoom, onZoom, full } = props;
+  const rows = useMemo(() => rowsBy(by, history.evaluations), [by, history.evaluations]);
+  const { overlay, marks, baseline } = useMarks(props, rows);
   const data = useMemo<uPlot.AlignedData>(
-    () => [rows.map((row) => row[1]), rows.map((row) => row[kValue])],
-    [rows],
+    () => [rows.map((row) => placeOf(by, row)), rows.map((row) => row[kValue])],
+    [rows, by],
   );
   const values = useCallback(
     (low: number | null, high: number | null): [number, number] => {
@@ -226,37 +98,9 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
     },
     [run.target, baseline, run.metric],
   );
-  const ended = hasEnded(run);
-  const reached = run.time_to_accuracy_seconds;
-  const overlay = useCallback(
-    (pen: Pen) => {
-      checkpointMarks(pen, history);
-      if (reached != null) crossing(pen, reached);
-      if (baseline != null) {
-        const text = `best constant guess ${show.metric(run.metric, baseline)}`;
-        level(pen, baseline, "muted", [2, 4], text, "right");
-      }
-      if (run.target == null) return;
-      const text = `target ${show.metric(run.metric, run.target)}`;
-      level(pen, run.target, "good", [], text, "left");
-      const newest = rows[rows.length - 1];
-      const value = newest?.[kValue];
-      if (newest && value != null && history.prediction && reached == null && !ended) {
-        forecast(pen, [newest[1], value], run.target, history.prediction);
-      }
-    },
-    [history, rows, ended, reached, baseline, run.target, run.metric],
-  );
-  const marks = useCallback(
-    (pen: Pen) => {
-      const height = rows.find((row) => reached != null && row[1] >= reached - 0.5)?.[kValue];
-      if (reached != null && height != null) dot(pen, pen.x(reached), pen.y(height), "good", true);
-    },
-    [rows, reached],
-  );
   const readout = (index: number | null) => {
     const row = rows[index ?? rows.length - 1];
-    if (!row) return ended ? "no evaluation" : "no evaluation yet";
+    if (!row) return null;
     return (
       <>
         <b>{show.metric(run.metric, row[kValue])}</b> at {show.clock(row[1])}, step{" "}
@@ -266,12 +110,12 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
   };
   return (
     <Chart
-      title={`${show.metricTitle(run.metric)} over time`}
-      summary={accuracySummary(run, rows.length)}
+      title={`${show.metricTitle(run.metric)} over ${kOver[by]}`}
+      summary={accuracySummary(run, by, rows.length)}
       readout={readout}
       height={320}
       data={data}
-      lines={[{ colour: "accent", width: 2.25, points: 60 }]}
+      lines={[{ name: run.metric, colour: "accent", width: 2.25, points: 60 }]}
       full={full}
       values={values}
       format={(value) =>
@@ -281,16 +125,18 @@ function AccuracyChart({ run, history, zoom, onZoom, full }: CurveProps) {
       marks={marks}
       zoom={zoom}
       onZoom={onZoom}
+      x={axisOf(by)}
+      file={run.id}
     />
   );
 }
 
-function LossChart({ history, zoom, onZoom, full }: CurveProps) {
-  const rows = history.steps;
-  const data = useMemo<uPlot.AlignedData>(() => {
-    const loss = rows.map((row) => row[2]);
-    return [rows.map((row) => row[1]), loss, smooth(loss)];
-  }, [rows]);
+function LossChart({ run, history, by, zoom, onZoom, full }: CurveProps) {
+  const rows = useMemo(() => rowsBy(by, history.steps), [by, history.steps]);
+  const data = useMemo<uPlot.AlignedData>(
+    () => [rows.map((row) => placeOf(by, row)), rows.map((row) => row[2])],
+    [rows, by],
+  );
   const readout = (index: number | null) => {
     const row = rows[index ?? rows.length - 1];
     if (!row) return "no step yet";
@@ -303,19 +149,18 @@ function LossChart({ history, zoom, onZoom, full }: CurveProps) {
   return (
     <Chart
       title="Training loss"
-      summary={`Training loss over time, ${rows.length} steps`}
+      summary={`Training loss over ${kOver[by]}, ${rows.length} steps`}
       readout={readout}
       height={200}
       data={data}
-      lines={[
-        { colour: "accent", width: 1, opacity: 0.28 },
-        { colour: "accent", width: 1.75 },
-      ]}
+      lines={[{ name: "loss", colour: "accent", width: 1.75, smooth: true }]}
       full={full}
       values={padded}
       format={(value) => String(Number(value.toPrecision(4)))}
       zoom={zoom}
       onZoom={onZoom}
+      x={axisOf(by)}
+      file={run.id}
     />
   );
 }
@@ -326,17 +171,23 @@ function padded(low: number | null, high: number | null): [number, number] {
   return [low - margin, high + margin];
 }
 
-function SpeedChart({ run, history, zoom, onZoom, full }: CurveProps) {
-  const rows = history.steps;
+function SpeedChart({ run, history, by, zoom, onZoom, full }: CurveProps) {
+  const rows = useMemo(() => rowsBy(by, history.steps), [by, history.steps]);
+  const hasGoodput = useMemo(() => rows.some((row) => row[6] != null), [rows]);
   const data = useMemo<uPlot.AlignedData>(() => {
-    const speed: Values = rows.map((row) => row[4] ?? null);
-    const goodput: Values = rows.map((row) => row[6] ?? null);
-    return [rows.map((row) => row[1]), speed, smooth(speed), smooth(goodput)];
-  }, [rows]);
+    const speed = rows.map((row) => row[4] ?? null);
+    const goodput = rows.map((row) => row[6] ?? null);
+    const xs = rows.map((row) => placeOf(by, row));
+    return hasGoodput ? [xs, speed, goodput] : [xs, speed];
+  }, [rows, by, hasGoodput]);
+  const lines = [
+    { name: "samples/s", colour: "accent", width: 1.75, smooth: true },
+    { name: "goodput (samples/s)", colour: "good", width: 1.75, smooth: true },
+  ];
   // Of the step under the cursor; else what the figures above say, which one step would contradict.
   const readout = (index: number | null) => {
     const row = index == null ? null : rows[index];
-    if (!row && run.samples_per_second == null) return "no step yet";
+    if (!row && run.samples_per_second == null) return rows.length > 0 ? null : "no step yet";
     const [samples, tokens, goodput] = row
       ? [row[4], row[5], row[6]]
       : [run.samples_per_second, run.tokens_per_second, run.goodput];
@@ -354,32 +205,81 @@ function SpeedChart({ run, history, zoom, onZoom, full }: CurveProps) {
   return (
     <Chart
       title="Samples per second"
-      summary={`Samples per second over time, ${rows.length} steps`}
+      summary={`Samples per second over ${kOver[by]}, ${rows.length} steps`}
       readout={readout}
       height={200}
       data={data}
-      lines={[
-        { colour: "accent", width: 1, opacity: 0.28 },
-        { colour: "accent", width: 1.75 },
-        { colour: "good", width: 1.75 }, // goodput
-      ]}
+      lines={hasGoodput ? lines : lines.slice(0, 1)}
       full={full}
       values={(_low, high) => [0, (high ?? 1) * 1.12 || 1]}
       format={(value) => show.count(value)}
       zoom={zoom}
       onZoom={onZoom}
+      x={axisOf(by)}
+      file={run.id}
     />
+  );
+}
+
+// What stands in the place of a chart without a point.
+export function NoEvaluation({ run }: { run: Run }) {
+  const title = show.metricTitle(run.metric);
+  return (
+    <section class="chart no-chart">
+      <h2>{title}</h2>
+      <p class="small">
+        {hasEnded(run)
+          ? `The run ended at step ${show.count(run.step)} without an evaluation.`
+          : `No evaluation yet. ${firstEvaluationText(run)}`}
+      </p>
+    </section>
+  );
+}
+
+function AxisChoice({ by, onChange }: { by: By; onChange: (by: By) => void }) {
+  return (
+    <fieldset class="axis-choice">
+      <legend>Curves by</legend>
+      {(["time", "step"] as const).map((one) => (
+        <label key={one}>
+          <input
+            type="radio"
+            name="curves-by"
+            checked={by === one}
+            onChange={() => onChange(one)}
+          />
+          {one === "time" ? "time" : "steps"}
+        </label>
+      ))}
+    </fieldset>
   );
 }
 
 // The three curves share cursor and zoom; only the first looks ahead.
 export function Curves({ run, history }: { run: Run; history: History }) {
-  const [zoom, onZoom] = useState<Span | null>(null);
-  const props = { run, history, zoom, onZoom };
-  const past = pastSpan(history);
+  const [choice, choose] = usePreference("curves.by");
+  const by: By = choice === "step" ? "step" : "time";
+  const [zoom, setZoom] = useState<{ by: By; span: Span } | null>(null);
+  const onZoom = useCallback((span: Span | null) => setZoom(span && { by, span }), [by]);
+  const span = zoom?.by === by ? zoom.span : null; // seconds are no steps
+  const props = { run, history, by, zoom: span, onZoom };
+  const past = pastSpan(by, history);
+  const repeated = history.steps.length - rowsBy(by, history.steps).length;
   return (
     <>
-      <AccuracyChart {...props} full={fullSpan(run, history)} />
+      <div class="curves-head">
+        <AxisChoice by={by} onChange={(next) => choose(next === "step" ? "step" : null)} />
+        {repeated > 0 && (
+          <span class="small">
+            {show.count(repeated)} rows of steps that were trained again are left out.
+          </span>
+        )}
+      </div>
+      {history.evaluations.length > 0 ? (
+        <AccuracyChart {...props} full={fullSpan(by, run, history)} />
+      ) : (
+        <NoEvaluation run={run} />
+      )}
       <div class="pair">
         <LossChart {...props} full={past} />
         <SpeedChart {...props} full={past} />

@@ -5,16 +5,17 @@ import { runHash } from "../base/route";
 import { Figure } from "../parts/figure";
 import { StateBadge } from "../parts/icons";
 import { Progress } from "../runs/columns";
-import { CancelButton } from "./cancel";
+import { Actions } from "./actions";
+import type { Headline } from "./headline";
 import { headline } from "./headline";
 import type { History } from "./history";
-import { ResumeButton } from "./resume";
 
-function Figures({ run }: { run: Run }) {
+// What else is known, each once: the headline's own figure is left out.
+function Figures({ run, shown }: { run: Run; shown: Headline["shows"] }) {
   const title = run.metric === "mlm_accuracy" ? "Accuracy" : show.metricTitle(run.metric);
   const steps = Math.max(run.step, run.steps); // an attempt goes on as it began, past a lowered end
   const share = steps > 0 ? `${Math.floor((100 * run.step) / steps)} %` : undefined;
-  const restarts = run.attempts > 1 ? `attempt ${run.attempts}` : undefined;
+  const restarts = run.attempts > 1 ? `steps of ${run.attempts} attempts` : "its steps";
   return (
     <dl class="figures">
       <Figure
@@ -22,13 +23,15 @@ function Figures({ run }: { run: Run }) {
         value={`${show.count(run.step)} / ${show.count(steps)}`}
         note={share}
       />
-      <Figure name={title} value={show.metric(run.metric, run.value)} />
+      {shown !== "value" && <Figure name={title} value={show.metric(run.metric, run.value)} />}
       <Figure name="Target" value={show.target(run) ?? "none"} />
-      <Figure
-        name="Baseline"
-        value={show.isLoss(run.metric) ? show.kDash : show.metric(run.metric, run.baseline)}
-        note="best constant guess"
-      />
+      {!show.isLoss(run.metric) && (
+        <Figure
+          name="Baseline"
+          value={show.metric(run.metric, run.baseline)}
+          note="best constant guess"
+        />
+      )}
       <Figure
         name="Samples/s"
         value={show.number(run.samples_per_second)}
@@ -37,10 +40,39 @@ function Figures({ run }: { run: Run }) {
             ? undefined
             : `${show.count(run.tokens_per_second)} tokens/s`
         }
+        help="Mean of the newest 20 steps"
       />
-      <Figure name="Training" value={show.duration(run.training_seconds)} note={restarts} />
-      <Figure name="Since submission" value={show.duration(run.since_submission_seconds)} />
+      <Figure
+        name="Training"
+        value={show.duration(run.training_seconds)}
+        note={restarts}
+        help="Seconds in which steps ran, without waits and starts"
+      />
+      {shown !== "since_submission" && (
+        <Figure
+          name="Since submission"
+          value={show.duration(run.since_submission_seconds)}
+          note={hasEnded(run) ? "to its end" : undefined}
+          help="With queue, starts and down time"
+        />
+      )}
     </dl>
+  );
+}
+
+function Labels({ run }: { run: Run }) {
+  const tags = run.tags ?? []; // an older controller has none
+  if (tags.length === 0 && !run.note && !run.archived) return null;
+  return (
+    <div class="run-labels">
+      {run.archived && <span class="tag">archived</span>}
+      {tags.map((tag) => (
+        <span key={tag} class="tag">
+          {tag}
+        </span>
+      ))}
+      {run.note && <span class="small">{show.withoutEscapes(run.note)}</span>}
+    </div>
   );
 }
 
@@ -82,14 +114,12 @@ export function Header({
           <h1>{run.name}</h1>
           <div class="run-state" role="status">
             <StateBadge state={run.state} />
-            <span>{run.state_text}</span>
+            {!(run.error && run.state_text.includes(run.error)) && <span>{run.state_text}</span>}
           </div>
           <Beginning run={run} />
+          <Labels run={run} />
         </div>
-        {!hasEnded(run) && <CancelButton run={run} onChange={onChange} />}
-        {hasEnded(run) && run.state !== "succeeded" && (
-          <ResumeButton run={run} onChange={onChange} />
-        )}
+        <Actions run={run} onChange={onChange} />
       </div>
       <section class="summary">
         <div class={`headline ${head.tone}`}>
@@ -98,7 +128,7 @@ export function Header({
           <span class="small">{head.note}</span>
         </div>
         <div class="summary-figures">
-          <Figures run={run} />
+          <Figures run={run} shown={head.shows} />
           <Progress run={run} label={false} />
         </div>
       </section>

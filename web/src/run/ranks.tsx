@@ -11,6 +11,33 @@ interface Entry {
   help: string;
 }
 
+// A share of a peak above the whole is no feat: then the peak is not the devices'.
+function mfuEntry(run: Run): Entry {
+  const peak = run.peak_flops == null ? null : show.flops(run.peak_flops);
+  const isDeclared = declaredPeak(run) != null;
+  const source = isDeclared
+    ? "statistics.peak_tflops of the run file"
+    : "a square matrix product that was timed at the start";
+  const isWrong = run.mfu != null && run.mfu > 1;
+  const note = peak == null ? undefined : `of ${peak}, ${isDeclared ? "declared" : "measured"}`;
+  return {
+    name: "MFU",
+    value: show.percent(run.mfu),
+    note: isWrong ? `above 100\u202f%: the peak${peak ? ` of ${peak}` : ""} is too low` : note,
+    help:
+      `Model FLOP utilisation: the model's own FLOPs over the peak of all ranks' devices, by ` +
+      `${source}.${isWrong ? " That peak is wrong: set statistics.peak_tflops." : ""}`,
+  };
+}
+
+// Of one rank's device, as the run file says it.
+function declaredPeak(run: Run): number | null {
+  const statistics = run.config?.["statistics"];
+  if (statistics == null || typeof statistics !== "object") return null;
+  const peak = "peak_tflops" in statistics ? statistics.peak_tflops : null;
+  return typeof peak === "number" && peak > 0 ? peak : null;
+}
+
 // Only what the journal says: an old one, or one rank, says little.
 function entries(run: Run): Entry[] {
   const list: Entry[] = [];
@@ -29,20 +56,13 @@ function entries(run: Run): Entry[] {
   } else if (run.device) {
     list.push({ name: "Device", value: run.device, help: "What the run computes on" });
   }
-  if (run.mfu != null) {
-    list.push({
-      name: "MFU",
-      value: show.percent(run.mfu),
-      note: run.peak_flops == null ? undefined : `of ${show.flops(run.peak_flops)}`,
-      help: "Model FLOP utilisation: the model's own FLOPs over the devices' peak",
-    });
-  }
+  if (run.mfu != null) list.push(mfuEntry(run));
   if (run.utilisation != null) {
     list.push({
       name: "Utilisation",
       value: show.percent(run.utilisation),
       note: "of the time computing",
-      help: "Share of the step in which rank 0 computed, however slowly",
+      help: "Share of the step in which rank 0 computed, however slowly; MFU says how fast",
     });
   }
   if (run.exposed_share != null) {
@@ -170,6 +190,7 @@ function Buckets({ timeline }: { timeline: Timeline }) {
         covered={covered}
         span={span}
         summary={summary}
+        title={`Reductions of step ${show.count(timeline.step)}`}
       />
       <p class="legend">
         <span class="hidden">reduction during backward</span>
@@ -192,6 +213,12 @@ export function Ranks({ run, timeline }: { run: Run; timeline: Timeline | null }
           <Figure key={entry.name} {...entry} />
         ))}
       </dl>
+      {run.mfu != null && run.mfu > 1 && (
+        <p class="small warning-line" role="note">
+          An MFU above 100&nbsp;% means that the peak is wrong, not that the run is fast: set{" "}
+          <code>statistics.peak_tflops</code> of the run file to one device’s peak.
+        </p>
+      )}
       {timeline && <Buckets timeline={timeline} />}
     </section>
   );

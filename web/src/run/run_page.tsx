@@ -23,6 +23,8 @@ const load = {
   details: () => import("../details/details_tab"),
 };
 
+const kNone: Checkpoint[] = [];
+
 const kTabNames: Record<Tab, string> = {
   curves: "Curves",
   time: "Time",
@@ -141,7 +143,11 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
             checkpoints={checkpoints?.filter((one) => one.status === "written").length ?? null}
           />
           {tab === "curves" && (
-            <Loaded load={load.curves} name="CurvesTab" props={{ run, history }} />
+            <Loaded
+              load={load.curves}
+              name="CurvesTab"
+              props={{ run, history, checkpoints: checkpoints ?? kNone }}
+            />
           )}
           {tab === "time" && <Loaded load={load.time} name="TimeTab" props={{ run, history }} />}
           {tab === "checkpoints" && (

@@ -1,0 +1,161 @@
+// What a chart does with its figures beside drawing them: ranges, the point that keys move to, its
+// table and its CSV. Pure, so that tests need no browser.
+import { smooth } from "./smooth";
+
+export interface Span {
+  min: number;
+  max: number;
+}
+
+type Figures = ArrayLike<number | null | undefined>;
+export type Series = readonly [ArrayLike<number>, ...Figures[]];
+
+export interface Line {
+  colour: string; // name of a custom property of style.css
+  width: number;
+  points?: number; // dots while at most so many are in view
+  opacity?: number;
+  name?: string; // in the table and the CSV; "" leaves it out of them
+  smooth?: boolean; // drawn as its smoothed curve over a ghost of what was measured
+  dash?: number[];
+}
+
+// The lines as they are drawn: a smoothed one is two, the ghost and the curve on top.
+export function drawnLines(
+  lines: Line[],
+  data: Series,
+  isSmoothed: boolean,
+): { lines: Line[]; data: [ArrayLike<number>, ...Figures[]] } {
+  const drawn: { line: Line; values: Figures }[] = [];
+  lines.forEach((line, i) => {
+    const values = data[i + 1] ?? [];
+    if (!line.smooth || !isSmoothed) return void drawn.push({ line, values });
+    const ghost = { ...line, width: 1, opacity: 0.28 * (line.opacity ?? 1), points: 0 };
+    drawn.push({ line: ghost, values });
+    drawn.push({ line: { ...line, points: 0 }, values: smooth(Array.from(values)) });
+  });
+  return {
+    lines: drawn.map(({ line }) => line),
+    data: [data[0], ...drawn.map(({ values }) => values)],
+  };
+}
+
+export const canBeLogarithmic = (data: Series): boolean =>
+  data.slice(1).some((values) => Array.from(values ?? []).some((one) => one != null && one > 0));
+
+// The ends of a logarithmic axis: those of the linear one where these are above zero.
+export function logRange(
+  low: number | null,
+  high: number | null,
+  [from, to]: [number, number],
+): [number, number] {
+  const top = to > 0 ? to : high != null && high > 0 ? high * 1.1 : 1;
+  const bottom = from > 0 ? from : low != null && low > 0 ? Math.min(low, top) * 0.9 : top / 10;
+  return bottom < top ? [bottom, top] : [top / 10, top];
+}
+
+// Marks of a logarithmic axis: 1, 2, 5 of each decade, or round steps where there is less than one.
+export function logMarks(low: number, high: number): number[] {
+  if (!(low > 0) || !(high > low)) return [];
+  const decades = Math.log10(high / low);
+  const digits = decades > 6 ? [1] : decades > 3 ? [1, 3] : [1, 2, 5];
+  const marks: number[] = [];
+  if (decades >= 1) {
+    for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) {
+      for (const digit of digits) marks.push(Number(`${digit}e${power}`));
+    }
+  } else {
+    const rough = (high - low) / 5;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? rough;
+    const first = Math.ceil(low / step);
+    for (let i = first; i * step <= high; i += 1) marks.push(Number((i * step).toPrecision(12)));
+  }
+  return marks.filter((mark) => mark >= low && mark <= high);
+}
+
+// The span around a place, this much wider; null where it would be as wide as all.
+export function zoomed(now: Span, full: Span, around: number, factor: number): Span | null {
+  const width = (now.max - now.min) * factor;
+  const all = full.max - full.min;
+  if (!(width < all) || !(all > 0)) return null;
+  const least = all / 1e5;
+  const share = (around - now.min) / (now.max - now.min);
+  const size = Math.max(width, least);
+  const min = Math.min(Math.max(full.min, around - size * share), full.max - size);
+  return { min, max: min + size };
+}
+
+// The span moved so far that a place is in it.
+export function withPlace(now: Span, full: Span, place: number): Span {
+  const width = now.max - now.min;
+  if (place >= now.min && place <= now.max) return now;
+  const min = Math.max(full.min, Math.min(place - width / 2, full.max - width));
+  return { min, max: min + width };
+}
+
+const kPage = 0.1; // of the points
+// Where a key leads from a point; null: it is no key of a chart.
+export function pointByKey(key: string, from: number | null, count: number): number | null {
+  if (count === 0) return null;
+  const page = Math.max(1, Math.round(count * kPage));
+  const moves: Record<string, number> = {
+    ArrowRight: 1,
+    ArrowLeft: -1,
+    PageUp: page,
+    PageDown: -page,
+  };
+  if (key === "Home") return 0;
+  if (key === "End") return count - 1;
+  const by = moves[key];
+  if (by == null) return null;
+  if (from == null) return count - 1; // the newest comes first
+  return Math.max(0, Math.min(count - 1, from + by));
+}
+
+export type Cell = number | string | null;
+export interface Table {
+  columns: string[];
+  rows: Cell[][];
+}
+
+// The figures of a chart; those that are drawn twice, or that have no name, once or not at all.
+export function tableOf(x: string, lines: Line[], data: Series, title: string): Table {
+  const shown = lines.flatMap((line, i) =>
+    line.name === "" ? [] : [{ name: line.name ?? nameOf(title, lines, i), values: data[i + 1] }],
+  );
+  return {
+    columns: [x, ...shown.map(({ name }) => name)],
+    rows: Array.from(data[0], (at, row) => [
+      at,
+      ...shown.map(({ values }) => values?.[row] ?? null),
+    ]),
+  };
+}
+
+function nameOf(title: string, lines: Line[], index: number): string {
+  return lines.length === 1 ? title : `Series ${index + 1}`;
+}
+
+// A text that a spreadsheet would take for a formula begins with an apostrophe.
+function csvCell(cell: Cell): string {
+  if (cell == null) return "";
+  if (typeof cell === "number") return Number.isFinite(cell) ? String(cell) : "";
+  const text = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+export function csvOf({ columns, rows }: Table): string {
+  return [columns, ...rows].map((row) => `${row.map(csvCell).join(",")}\r\n`).join("");
+}
+
+// A title as the name of a file.
+export function fileName(text: string, extension: string): string {
+  const name = text
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]+/g, "-")
+    .replace(/^[-.]+|[-.]+$/g, "")
+    .slice(0, 80);
+  return `${name || "chart"}.${extension}`;
+}

@@ -1,0 +1,24 @@
+// The line of least squares through a window of about a fiftieth of the rows, at its place: in the
+// middle a centred mean, which does not lag behind as a running one would; at the ends, where the
+// window cannot be centred, neither that nor one noisy value. Gaps stay gaps.
+export function smooth(values: readonly (number | null | undefined)[]): (number | null)[] {
+  const few = Math.max(2, Math.min(5, Math.floor(values.length / 8))); // what a short curve allows
+  const reach = Math.max(few, Math.round(values.length / 100));
+  const width = Math.min(values.length, 2 * reach + 1);
+  return values.map((value, i) => {
+    if (value == null) return null; // no finite number in the journal: a loss that overflowed
+    const low = Math.max(0, Math.min(i - reach, values.length - width));
+    let [n, x, y, xx, xy] = [0, 0, 0, 0, 0];
+    for (let k = low; k < low + width; ++k) {
+      const of = values[k];
+      if (of == null) continue;
+      n += 1;
+      x += k - i;
+      y += of;
+      xx += (k - i) * (k - i);
+      xy += (k - i) * of;
+    }
+    const spread = n * xx - x * x;
+    return spread > 0 ? (y * xx - x * xy) / spread : y / n;
+  });
+}
