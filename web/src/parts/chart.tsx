@@ -218,11 +218,13 @@ export function Chart(props: ChartProps) {
   );
   const isPositive = canBeLogarithmic(series);
   const isLogarithmic = wantsLog && isPositive;
-  const point = (at: number | null) => {
+  const onCursor = useRef(props.onCursor);
+  onCursor.current = props.onCursor;
+  const follow = (at: number | null) => {
     setIndex(at);
-    props.onCursor?.(at);
+    onCursor.current?.(at);
   };
-  const { place, plot } = usePlot(props, drawn, isLogarithmic, point);
+  const { place, plot } = usePlot(props, drawn, isLogarithmic, follow);
   const { point, press, leave, zoomBy } = useKeys(props, plot);
   const help = useId();
   const { title } = props;
