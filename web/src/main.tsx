@@ -14,6 +14,7 @@ import "./base/colours.css";
 import "./compare/compare.css";
 import "./cluster/cluster.css";
 import "./run/run.css";
+import "./time/time.css";
 
 startTheme();
 startKeys();

@@ -149,7 +149,13 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
               props={{ run, history, checkpoints: checkpoints ?? kNone }}
             />
           )}
-          {tab === "time" && <Loaded load={load.time} name="TimeTab" props={{ run, history }} />}
+          {tab === "time" && (
+            <Loaded
+              load={load.time}
+              name="TimeTab"
+              props={{ run, history, checkpoints: checkpoints ?? kNone }}
+            />
+          )}
           {tab === "checkpoints" && (
             <Loaded
               load={load.checkpoints}

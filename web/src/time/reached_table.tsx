@@ -1,0 +1,119 @@
+import type { Run } from "../base/api";
+import * as show from "../base/format";
+import type { Earlier, TimeToAccuracy } from "./time_api";
+import { tellingPredictions } from "./time_figures";
+
+const kModels: Record<string, string> = {
+  "past runs": "earlier runs of this kind",
+  mlperf: "MLPerf's runs",
+  "own curve": "this curve alone",
+};
+
+function Predicted({ share, made, whole }: { share: number; made: Earlier; whole: boolean }) {
+  const held = made.held == null ? "open yet" : made.held ? "held" : "did not hold";
+  return (
+    <tr>
+      <td class="num">
+        {Math.round(100 * share)}&#8239;% {whole ? "" : "so far"}
+      </td>
+      <td class="num">{show.clock(made.made_at_seconds ?? 0)}</td>
+      <td class="num">{made.seconds == null ? show.kDash : show.clock(made.seconds)}</td>
+      <td class="num">
+        {made.low == null || made.high == null
+          ? show.kDash
+          : `${show.clock(made.low)} to ${show.clock(made.high)}`}
+      </td>
+      <td class={made.held === false ? "missed" : undefined}>{held}</td>
+      <td>{kModels[made.model] ?? made.model}</td>
+    </tr>
+  );
+}
+
+function Predictions({ run, time }: { run: Run; time: TimeToAccuracy }) {
+  const crossed = time.time_to_accuracy_seconds;
+  const newest = time.earlier_predictions[time.earlier_predictions.length - 1];
+  const whole = crossed ?? newest?.made_at_seconds ?? null;
+  const telling = tellingPredictions(time.earlier_predictions, whole);
+  if (run.target == null || telling.length === 0) return null;
+  return (
+    <section class="time-part" aria-labelledby="predictions">
+      <h2 id="predictions">How predictions turned out</h2>
+      <div class="scroll" tabIndex={0} role="region" aria-label="How predictions turned out, table">
+        <table class="figures-table">
+          <thead>
+            <tr>
+              <th scope="col" class="num">
+                Of the time
+              </th>
+              <th scope="col" class="num">
+                Made at
+              </th>
+              <th scope="col" class="num">
+                Crossing said
+              </th>
+              <th scope="col" class="num">
+                80&#8239;% interval
+              </th>
+              <th scope="col">Outcome</th>
+              <th scope="col">From</th>
+            </tr>
+          </thead>
+          <tbody>
+            {telling.map(({ share, made }) => (
+              <Predicted key={share} share={share} made={made} whole={crossed != null} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {crossed != null && (
+        <p class="small">The target was met at {show.clock(crossed)} since the first step.</p>
+      )}
+    </section>
+  );
+}
+
+// When each level was reached first, on the clock of time to accuracy.
+export function ReachedTable({ run, time }: { run: Run; time: TimeToAccuracy }) {
+  const first = show.isLoss(time.metric) ? "at or below" : "at or above";
+  return (
+    <div class="levels">
+      {time.reached.length > 0 && (
+        <section class="time-part" aria-labelledby="reached">
+          <h2 id="reached">Time to each level</h2>
+          <div class="scroll" tabIndex={0} role="region" aria-label="Time to each level, table">
+            <table class="figures-table">
+              <thead>
+                <tr>
+                  <th scope="col" class="num" title={`${show.metricTitle(time.metric)} ${first}`}>
+                    {show.metricTitle(time.metric)}
+                  </th>
+                  <th scope="col" class="num">
+                    Since the first step
+                  </th>
+                  <th scope="col" class="num">
+                    Step
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {time.reached.map((one) => (
+                  <tr key={one.value}>
+                    <td class="num">
+                      {show.metric(time.metric, one.value)}
+                      {one.value === run.target && <span class="mark">target</span>}
+                    </td>
+                    <td class="num">
+                      {one.seconds == null ? "not reached" : show.duration(one.seconds)}
+                    </td>
+                    <td class="num">{show.count(one.step)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </section>
+      )}
+      <Predictions run={run} time={time} />
+    </div>
+  );
+}

@@ -1,0 +1,266 @@
+// What is computed for the view of time to accuracy. Pure, so that tests need no browser.
+import type { Charts, Run, RunEvent, Series } from "../base/api";
+import * as show from "../base/format";
+import type { Table } from "../parts/chart_data";
+import type { Kind, Strip } from "../run/strip";
+import type { Earlier, Reference, TimeToAccuracy } from "./time_api";
+
+// The clocks of the chart, as the API has them.
+export const kAxes = {
+  wall: {
+    title: "since the first step",
+    over: "since the first step",
+    name: "Seconds since the first step",
+    isClock: true,
+  },
+  wall_since_submission: {
+    title: "since submission",
+    over: "since submission",
+    name: "Seconds since submission",
+    isClock: true,
+  },
+  device_hours: { title: "GPU-hours", over: "by GPU-hours", name: "GPU-hours", isClock: false },
+  samples: { title: "samples", over: "by samples", name: "Samples", isClock: false },
+  step: { title: "steps", over: "by steps", name: "Step", isClock: false },
+} as const;
+export type AxisName = keyof typeof kAxes;
+export const axisOf = (text: string | null): AxisName =>
+  text != null && Object.hasOwn(kAxes, text) ? (text as AxisName) : "wall";
+
+export type Point = [x: number, value: number];
+export interface Curve {
+  kept: Point[]; // what the newest weights have gone through
+  abandoned: Point[]; // trained again since
+}
+
+export function curveOf(series: Series | undefined): Curve {
+  const curve: Curve = { kept: [], abandoned: [] };
+  series?.buckets.forEach((bucket, index) => {
+    const last = series.series.metric?.[index]?.[2];
+    if (last != null) (bucket.abandoned ? curve.abandoned : curve.kept).push([bucket.to, last]);
+  });
+  for (const points of [curve.kept, curve.abandoned]) points.sort((a, b) => a[0] - b[0]);
+  return curve;
+}
+export const seriesOf = (charts: Charts | null, id: string): Series | undefined =>
+  charts?.runs.find((one) => one.id === id)?.evaluations;
+
+// A published curve on this axis; null where it has not got it.
+export function referencePoints(reference: Reference, axis: AxisName): Point[] | null {
+  if (axis === "wall") return reference.evaluations.map(([seconds, , value]) => [seconds, value]);
+  if (axis !== "samples") return null;
+  const points: Point[] = [];
+  for (const [, samples, value] of reference.evaluations) {
+    if (samples != null) points.push([samples, value]);
+  }
+  return points.length > 0 ? points : null;
+}
+
+// Curves of different places on one axis: each place once, in order, and null where a curve has none.
+export function aligned(curves: Point[][]): [number[], ...(number | null)[][]] {
+  const places = [...new Set(curves.flatMap((points) => points.map((point) => point[0])))];
+  places.sort((a, b) => a - b);
+  const index = new Map(places.map((place, i) => [place, i]));
+  const columns = curves.map((points) => {
+    const column: (number | null)[] = Array(places.length).fill(null);
+    for (const [x, value] of points) column[index.get(x) ?? 0] = value;
+    return column;
+  });
+  return [places, ...columns];
+}
+
+// Where a step lies on the axis, by the evaluations around it; null where there are none.
+export function placeOfStep(series: Series | undefined, step: number): number | null {
+  const at: Point[] = [];
+  for (const bucket of series?.buckets ?? []) {
+    if (!bucket.abandoned) at.push([bucket.to_step, bucket.to]);
+  }
+  at.sort((a, b) => a[0] - b[0]);
+  const next = at.findIndex(([to]) => to >= step);
+  const right = at[next];
+  if (!right) return null;
+  const left = next > 0 ? at[next - 1] : undefined;
+  if (!left) return right[0] > 0 ? (right[1] * step) / right[0] : right[1];
+  const share = right[0] > left[0] ? (step - left[0]) / (right[0] - left[0]) : 1;
+  return left[1] + share * (right[1] - left[1]);
+}
+
+export interface Mark {
+  x: number;
+  word: string; // what happened, in a word or two
+  tone: "bad" | "warn" | "good" | "muted";
+  text: string; // all that is known of it
+  at: string | null;
+}
+
+// Events that may bend a curve or break it. Checkpoints have marks of their own.
+const kWords: Record<string, [string, Mark["tone"]]> = {
+  "launch.ended": ["ended", "bad"],
+  "attempt.warning": ["warning", "warn"],
+  "checkpoint.failed": ["checkpoint failed", "bad"],
+  "node.blamed": ["node", "bad"],
+  "node.down": ["node down", "bad"],
+  "node.drained": ["node drained", "warn"],
+  "plan.tried": ["plan", "muted"],
+  "run.cancel_asked": ["cancel", "warn"],
+  "run.changed": ["changed", "muted"],
+  "run.extend_asked": ["extended", "muted"],
+  "run.failed": ["failed", "bad"],
+  "run.requeue_asked": ["requeue", "warn"],
+  "run.resume_asked": ["resume", "muted"],
+  "run.target_reached": ["target", "good"],
+};
+
+const seconds = (iso: string | null): number | null => {
+  const time = iso ? Date.parse(iso) : NaN;
+  return Number.isFinite(time) ? time / 1000 : null;
+};
+
+export function marksOf(
+  events: RunEvent[],
+  run: Pick<Run, "created_at" | "started_at">,
+  axis: AxisName,
+  series: Series | undefined,
+): Mark[] {
+  const zero = seconds(axis === "wall" ? run.started_at : run.created_at);
+  const marks: Mark[] = [];
+  for (const event of events) {
+    const words = kWords[event.kind];
+    if (!words) continue;
+    const at = seconds(event.at);
+    const inTime = axis === "wall" || axis === "wall_since_submission";
+    const x = inTime
+      ? at != null && zero != null
+        ? at - zero
+        : null
+      : event.step != null
+        ? placeOfStep(series, event.step)
+        : null;
+    if (x == null || x < 0) continue;
+    const where = [event.node, event.checkpoint].filter((one) => one != null).join(", ");
+    const said = [words[0], where, event.words ?? ""].filter((one) => one !== "").join(": ");
+    marks.push({ x, word: words[0], tone: words[1], text: show.withoutEscapes(said), at: event.at });
+  }
+  return marks.sort((a, b) => a.x - b.x);
+}
+
+// Marks that would lie on each other stand together.
+export function clusters(marks: Mark[], width: number): Mark[][] {
+  const groups: Mark[][] = [];
+  for (const mark of marks) {
+    const last = groups[groups.length - 1];
+    if (last?.[0] && mark.x - last[0].x < width) last.push(mark);
+    else groups.push([mark]);
+  }
+  return groups;
+}
+
+// Stretches of time in which nothing was trained, on the axis; none where it is no time.
+const kIdle: readonly Kind[] = ["queued", "requeued", "starting", "stalled"];
+export interface Idle {
+  from: number;
+  to: number;
+  kind: Kind;
+}
+export function idleOf(
+  list: Strip[],
+  run: Pick<Run, "created_at" | "started_at">,
+  axis: AxisName,
+): Idle[] {
+  if (axis !== "wall" && axis !== "wall_since_submission") return [];
+  const [submitted, first] = [seconds(run.created_at), seconds(run.started_at)];
+  const offset = axis === "wall" && submitted != null && first != null ? first - submitted : 0;
+  return list.flatMap((strip) =>
+    strip.segments
+      .filter((one) => kIdle.includes(one.kind) && one.to - offset > 0)
+      .map((one) => ({
+        from: Math.max(0, one.from - offset),
+        to: one.to - offset,
+        kind: one.kind,
+      })),
+  );
+}
+
+// Where the time since the submission went. What no part accounts for is a part, too, so that they
+// add up to the whole.
+export interface Share {
+  name: string;
+  help: string;
+  kind: string;
+  seconds: number;
+  share: number;
+}
+export function sharesOf(time: TimeToAccuracy["time"]): Share[] {
+  const whole = time.whole_seconds;
+  if (whole == null || whole <= 0) return [];
+  const parts: [string, string, string, number | null][] = [
+    ["Waiting", "in the queue, or between attempts", "waiting", time.waiting_seconds],
+    ["Starting", "from the start of an attempt to its first step", "starting", time.starting_seconds],
+    ["Training", "steps", "training", time.training_seconds],
+    ["Other", "evaluations, checkpoints, and what lies between steps", "other", time.other_seconds],
+  ];
+  const known = parts.filter((part) => part[3] != null);
+  const rest = whole - known.reduce((sum, part) => sum + (part[3] ?? 0), 0);
+  if (rest > 0.001 * whole) known.push(["Not known", "no part accounts for it", "unknown", rest]);
+  return known.map(([name, help, kind, value]) => ({
+    name,
+    help,
+    kind,
+    seconds: value ?? 0,
+    share: (value ?? 0) / whole,
+  }));
+}
+
+// Round values of the metric below the best one and the target, for the table of when each was
+// reached.
+export function thresholds(
+  metric: string,
+  best: number | null,
+  target: number | null,
+  baseline: number | null,
+): number[] {
+  if (show.isLoss(metric) || best == null) return target == null ? [] : [target];
+  const low = Math.max(0, baseline ?? 0);
+  const high = Math.max(best, target ?? 0);
+  const size = [0.01, 0.02, 0.05, 0.1, 0.2].find((one) => (high - low) / one <= 8) ?? 0.25;
+  const found = new Set<number>();
+  for (let i = Math.floor(low / size) + 1; i * size <= high; i += 1) {
+    found.add(Number((i * size).toFixed(6)));
+  }
+  if (target != null) found.add(target);
+  return [...found].sort((a, b) => a - b);
+}
+
+// The predictions that were made nearest to these shares of the time to the crossing, or so far.
+const kShares = [0.05, 0.2, 0.5];
+export function tellingPredictions(
+  earlier: Earlier[],
+  whole: number | null,
+): { share: number; made: Earlier }[] {
+  if (whole == null || whole <= 0) return [];
+  const found: { share: number; made: Earlier }[] = [];
+  for (const share of kShares) {
+    let best: Earlier | null = null;
+    const off = (one: Earlier) => Math.abs(Math.log((one.made_at_seconds ?? 0) / (share * whole)));
+    for (const one of earlier) {
+      if (one.made_at_seconds == null || one.made_at_seconds <= 0) continue;
+      if (best == null || off(one) < off(best)) best = one;
+    }
+    // A prediction twice as early or late tells nothing of this share.
+    if (best && off(best) < Math.log(2) && !found.some((one) => one.made === best)) {
+      found.push({ share: (best.made_at_seconds ?? 0) / whole, made: best });
+    }
+  }
+  return found;
+}
+
+export function tableOfMarks(marks: Mark[], axis: AxisName): Table {
+  return {
+    columns: [kAxes[axis].name, "Time", "Event"],
+    rows: marks.map((mark) => [
+      Number(mark.x.toFixed(3)),
+      mark.at == null ? null : show.utc(mark.at),
+      mark.text,
+    ]),
+  };
+}
