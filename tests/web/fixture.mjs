@@ -548,13 +548,11 @@ export class Fixture {
     const json = (body, status = 200) => send(response, body, status);
     const refusal = this.refusalOfEvents;
     if (refusal) return json({ status: 409, code: "conflict", detail: refusal }, 409);
-    const node = asked.get("node");
-    const events =
+    const [node, kind] = [asked.get("node"), asked.get("kind")];
+    const all =
       node != null
         ? this.nodeEvents.filter((event) => event.node === node)
         : (this.entry(asked.get("run"))?.events ?? []);
-    const kind = asked.get("kind");
-    const all = this.entry(asked.get("run"))?.events ?? [];
     const events = kind == null ? all : all.filter((event) => event.kind === kind);
     const limit = Number(asked.get("limit") ?? 100);
     const since = asked.has("since") ? Number(asked.get("since")) : null;
@@ -640,13 +638,15 @@ export class Fixture {
       });
     }
     if (part === "explain") return json(entry.explanation ?? explanationOf(run));
-    if (part === "attempts") return json(entry.attempts ?? attemptsOf(run));
+    if (part === "attempts") {
+      const { launches, attempts } = entry;
+      return json(launches ? { launches, attempts: [] } : (attempts ?? attemptsOf(run)));
+    }
     if (part === "plan") {
       if (entry.damage) return json({ status: 400, code: "user", detail: entry.damage }, 400);
       const missing = { status: 404, code: "not_found", detail: `run ${id} has no plan` };
       return entry.plan ? json(entry.plan) : json(missing, 404);
     }
-    if (part === "attempts") return json({ launches: entry.launches ?? [], attempts: [] });
     if (part === "logs") {
       const offset = Number(url.searchParams.get("offset") ?? 0);
       const bytes = Buffer.from(log).subarray(offset, offset + 4096);
