@@ -5,6 +5,9 @@ import { startSession } from "./base/session";
 import { startTheme } from "./base/theme";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import "./submit/submit.css";
+import "./events/events.css";
+import "./settings/settings.css";
 
 startTheme();
 startKeys();
