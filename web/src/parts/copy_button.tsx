@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-export function CopyButton({ text }: { text: string }) {
+export function CopyButton({ text, label }: { text: string; label?: string }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return;
@@ -15,7 +15,7 @@ export function CopyButton({ text }: { text: string }) {
       () => undefined,
     );
   return (
-    <button type="button" class="quiet" aria-label={`Copy path ${text}`} onClick={copy}>
+    <button type="button" class="quiet" aria-label={label ?? `Copy path ${text}`} onClick={copy}>
       {copied ? "Copied" : "Copy"}
     </button>
   );

@@ -27,7 +27,7 @@ export const kAbout: Record<string, string> = {
   "model.gelu": "exact, or by tanh",
   "model.dropout": "share of activations",
   "model.attention_dropout": "share of attention weights",
-  "data.path": "absolute path of a dataset directory (regatta-train prepare makes one)",
+  "data.path": "required, unless there is a mixture: absolute path of a directory that regatta-train prepare made",
   "data.mixture": "several datasets, a line each: path * weight; instead of path",
   "data.max_length": "tokens per sample, specials included; at most max_positions",
   "data.mask_fraction": "share of tokens that are masked",

@@ -88,14 +88,15 @@ export function FieldRow({
 }) {
   const id = fieldId(field.key);
   const standard = standardText(field);
-  const notes = [field.about, field.range, standard && `default ${standard}`].filter(Boolean);
+  const listed = field.kind === "choice" || field.kind === "truth"; // which say it themselves
+  const notes = [field.about, field.range, !listed && standard && `default ${standard}`];
   return (
     <div class={`field-row${value === undefined ? "" : " set"}${problem ? " bad" : ""}`}>
       <label for={id}>{field.name}</label>
       <Control field={field} value={value} bad={problem != null} onChange={onChange} />
       <p class="small" id={`${id}-about`}>
         {problem && <strong class="failure">{problem}</strong>}
-        {notes.join("; ")}
+        {notes.filter(Boolean).join("; ")}
       </p>
     </div>
   );

@@ -66,7 +66,7 @@ export function Form({ groups, locked, ...shared }: Shared & { groups: Group[]; 
           <legend>{group.title}</legend>
           <Rows fields={group.usual} {...shared} />
           <Folded
-            title={`${group.rest.length} more settings`}
+            title={`${group.rest.length} more ${group.rest.length === 1 ? "setting" : "settings"}`}
             fields={group.rest}
             {...shared}
           />
