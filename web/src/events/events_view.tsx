@@ -19,13 +19,13 @@ const clean = withoutEscapes;
 const kMarks = { bad: "✗", good: "✓", "": "·" } as const;
 
 // Of the run, not which run or node, which have columns of their own.
-function stageOf(event: AnyEvent): string {
+function stageOf(event: AnyEvent): string[] {
   const parts: string[] = [];
   if (event.launch != null) parts.push(`launch ${event.launch}`);
   if (event.attempt != null) parts.push(`attempt ${event.attempt}`);
   if (event.checkpoint != null) parts.push(clean(event.checkpoint));
   else if (event.step != null) parts.push(`step ${count(event.step)}`);
-  return parts.join(", ");
+  return parts;
 }
 
 function EventRow({ event }: { event: AnyEvent }) {
@@ -47,8 +47,14 @@ function EventRow({ event }: { event: AnyEvent }) {
       <td class={none(event.run)} data-name="Run">
         {event.run ? <a href={runHash(event.run)}>{clean(event.run)}</a> : kDash}
       </td>
-      <td class={none(stage)} data-name="Where">
-        {stage || kDash}
+      <td class={none(stage[0])} data-name="Where">
+        {stage.map((part, index) => (
+          <span key={index} class="piece">
+            {index > 0 && ", "}
+            {part}
+          </span>
+        ))}
+        {stage.length === 0 && kDash}
       </td>
       <td class={none(event.node)} data-name="Node">
         {event.node ? <a href={nodeHash(event.node)}>{clean(event.node)}</a> : kDash}

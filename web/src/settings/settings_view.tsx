@@ -197,7 +197,9 @@ export function SettingsView(_: { query: URLSearchParams }) {
   return (
     <div class="settings">
       <Connection health={health} />
-      <h1>Settings</h1>
+      <div class="heading">
+        <h1>Settings</h1>
+      </div>
       <Looks />
       <Part title="Webhooks">
         {health.refusal && (

@@ -459,8 +459,11 @@ function Written({
         onChange={(text) => change({ text, yaml: null })}
         onBack={() => change({ text: draft.yaml ?? "", yaml: null })}
       />
-      <section aria-labelledby="submit-preview" class={checked ? "preview" : "preview stale"}>
-        <h2 id="submit-preview">What it would become</h2>
+      <section aria-labelledby="submit-preview" class="preview">
+        <h2 id="submit-preview">
+          What it would become
+          {shown && !checked && <span class="small"> before the last change</span>}
+        </h2>
         {shown ? (
           <PreviewPart preview={shown} />
         ) : (
