@@ -1,4 +1,5 @@
-// All events of the controller, in a real browser: filters, what comes in, pages, many, hostile text.
+// All events of the controller, in a real browser: filters, what comes in, pages, many, hostile
+// text.
 import assert from "node:assert/strict";
 import { Agent, request } from "node:http";
 import { after, before } from "node:test";

@@ -202,7 +202,8 @@ test("hostile text stays text, and nothing is wider than a phone", async () => {
   for (const width of [1200, 390]) {
     const visitor = await arrive("/settings", { viewport: { width, height: 844 } });
     const { page } = visitor;
-    await page.route("**/api/v1/webhooks", (route) => route.fulfill({ json: { webhooks: [webhook] } }));
+    const json = { webhooks: [webhook] };
+    await page.route("**/api/v1/webhooks", (route) => route.fulfill({ json }));
     await page.reload();
     await page.getByText("given up").waitFor();
     const text = await page.locator(".webhooks").innerText();

@@ -1,5 +1,5 @@
-// Submitting from the page, with the real controller: the form and the text, what is refused and where,
-// a run that trains to its end, and one run however often one presses.
+// Submitting from the page, with the real controller: the form and the text, what is refused and
+// where, a run that trains to its end, and one run however often one presses.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -14,7 +14,8 @@ const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
 const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
 const bundle = buildSync({
   stdin: {
-    contents: `export * as file from "./src/submit/run_file"; export * as cost from "./src/submit/cost";
+    contents: `export * as file from "./src/submit/run_file";
+      export * as cost from "./src/submit/cost";
       export * as schema from "./src/submit/schema"; export { kAbout } from "./src/submit/about";`,
     resolveDir: web,
   },
@@ -43,7 +44,7 @@ after(async () => {
 // A dataset of made-up sentences.
 function makeData(folder) {
   const trainer = join(dirname(process.env.REGATTA_BINARY), "..", "trainer", "regatta-train");
-  const words = "boat river wind sail oar crew race lake shore storm rope mast tide deck".split(" ");
+  const words = "boat river wind sail oar crew race lake shore storm rope mast tide".split(" ");
   let state = 1;
   const word = () => words[(state = (state * 48271) % 2147483647) % words.length];
   const lines = Array.from({ length: 600 }, (_, n) => {
@@ -178,13 +179,15 @@ test("what is refused is said above and at its field", async () => {
   };
   const body = { data: { path: data } };
   await refusal(JSON.stringify({ ...body, steps: -1 }), "steps", "steps: is -1; use 1 to");
-  await refusal(JSON.stringify({ ...body, model: { hidden: 13 } }), "model.preset", "multiple of 8");
+  const model = { hidden: 13 };
+  await refusal(JSON.stringify({ ...body, model }), "model.preset", "multiple of 8");
   await refusal(
     JSON.stringify({ ...body, target: { value: 0.5, times_baseline: 2 } }),
     "target.times_baseline",
     "use exactly one",
   );
-  await refusal(JSON.stringify({ ...body, from: { run: "nobody" } }), "from.run", "no run 'nobody'");
+  const from = { run: "nobody" };
+  await refusal(JSON.stringify({ ...body, from }), "from.run", "no run 'nobody'");
   await refusal(JSON.stringify({ steps: 3 }), "data.path", "name a dataset directory");
   // A key that no field has, with its line; the field of a folded one opens.
   await area(page).fill(`data: {path: ${data}}\nstepz: 3\n`);
@@ -206,7 +209,7 @@ test("what is refused is said above and at its field", async () => {
   await visitor.leave(kRefused);
 });
 
-test("a dataset that is not there fails a check, and is asked about before it is sent", async () => {
+test("a dataset that is not there fails a check, and is asked about first", async () => {
   const visitor = await arrive();
   const { page } = visitor;
   const before = (await runs()).length;
@@ -330,7 +333,7 @@ test("a file is opened, and one is dropped", async () => {
 
 // With the answers of a controller of a Slurm cluster that has a plan.
 const kHostile = "<img src=x onerror=window.stolen=1>\u001b[31mred\u001b[0m\u202e";
-test("script, plan, cost and checks are those of the preview, and hostile text stays text", async () => {
+test("what the preview says is shown, and hostile text stays text", async () => {
   const preview = {
     dry_run: true, name: "x", scheduler: "slurm_cli", directory: kHostile, after: [kHostile],
     config: { name: "x", steps: 1000, device: "cuda", data: { path: "/d" },

@@ -15,7 +15,15 @@ const kPauseMilliseconds = 400; // of somebody who types; half a name is refused
 const filter = (changes: Record<string, string | null>, how: "visit" | "replace" = "visit") =>
   setQuery({ ...changes, before: null }, how);
 
-function Field({ name, title, value, help }: { name: Filter; title: string; value: string; help: string }) {
+interface FieldProps {
+  name: Filter;
+  title: string;
+  value: string;
+  help: string;
+}
+
+// Changes the address a moment after the last letter.
+function Field({ name, title, value, help }: FieldProps) {
   const [text, setText] = useState(value);
   const typed = useRef(value);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);

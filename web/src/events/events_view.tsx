@@ -50,8 +50,8 @@ function EventRow({ event }: { event: AnyEvent }) {
       <td class={none(stage[0])} data-name="Where">
         {stage.map((part, index) => (
           <span key={index} class="piece">
-            {index > 0 && ", "}
             {part}
+            {index + 1 < stage.length && ", "}
           </span>
         ))}
         {stage.length === 0 && kDash}

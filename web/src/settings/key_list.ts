@@ -1,4 +1,5 @@
-// Keys of views that are not there now, as `?` tells them when they are. Those of everywhere are known.
+// Keys of views that are not there now, as `?` tells them when they are; those of everywhere are
+// known.
 export const kKeysOf: { where: string; keys: [string, string][] }[] = [
   {
     where: "The list of runs",

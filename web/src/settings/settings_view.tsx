@@ -53,7 +53,9 @@ function Looks() {
           Reset the columns of the list of runs
         </button>{" "}
         <span class="small" role="status">
-          {columns == null ? "They are as they were at first." : "They were chosen in this browser."}
+          {columns == null
+            ? "They are as they were at first."
+            : "They were chosen in this browser."}
         </span>
       </p>
     </Part>
@@ -85,7 +87,9 @@ function Keys() {
   }, []);
   return (
     <Part title="Keys">
-      <p class="small">They work while no field has the focus; ? tells all of the view one is in.</p>
+      <p class="small">
+        They work while no field has the focus; ? tells all of the view one is in.
+      </p>
       <div class="key-tables">
         <KeyTable where="Everywhere" keys={everywhere} />
         {kKeysOf.map((one) => (
@@ -101,8 +105,8 @@ function SessionPart() {
   return (
     <Part title="This session">
       <p>
-        It ends after 12 hours without use, 7 days after it began, or with the controller. A new link
-        comes from <code>regatta open</code>.
+        It ends after 12 hours without use, 7 days after it began, or with the controller. A new
+        link comes from <code>regatta open</code>.
       </p>
       <button type="button" onClick={() => setAsks(true)}>
         Forget the session in this browser

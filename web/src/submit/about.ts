@@ -1,4 +1,5 @@
-// What the keys of a run file are, where its schema does not say: docs/formats/run_file.md in short.
+// What the keys of a run file are, where its schema does not say: docs/formats/run_file.md, in
+// short.
 export const kAbout: Record<string, string> = {
   name: "1 to 64 letters, digits and . _ -",
   task: "the dataset must be of it",
@@ -27,7 +28,8 @@ export const kAbout: Record<string, string> = {
   "model.gelu": "exact, or by tanh",
   "model.dropout": "share of activations",
   "model.attention_dropout": "share of attention weights",
-  "data.path": "required, unless there is a mixture: absolute path of a directory that regatta-train prepare made",
+  "data.path":
+    "required, or a mixture: absolute path of a directory that regatta-train prepare made",
   "data.mixture": "several datasets, a line each: path * weight; instead of path",
   "data.max_length": "tokens per sample, specials included; at most max_positions",
   "data.mask_fraction": "share of tokens that are masked",

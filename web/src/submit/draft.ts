@@ -44,7 +44,8 @@ function freshKey(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// The draft as it is sent. The same key again while nothing was changed, whether an answer came or not.
+// The draft as it is sent. The same key again while nothing was changed, whether an answer came or
+// not.
 export function withKey(draft: Draft): Draft & { sent: { key: string; what: string } } {
   const what = identity(draft);
   const sent = draft.sent?.what === what ? draft.sent : { key: freshKey(), what };

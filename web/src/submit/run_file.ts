@@ -30,8 +30,8 @@ export function normalised(values: Values): Values {
   return next;
 }
 
-// A text that is JSON as its values; null: it is none, and may be YAML. Whole numbers that a browser
-// would round stay as text, which the controller reads as the key wants it.
+// A text that is JSON as its values; null: it is none, and may be YAML. Whole numbers that a
+// browser would round stay as text, which the controller reads as the key wants it.
 export function parsed(text: string): Values | null {
   if (text.trim() === "") return {};
   const exact = text.replace(
@@ -98,8 +98,8 @@ function prunedTable(config: Values, schema: Schema, prefix: string, task: unkno
 
 // A run's configuration without what is so by itself.
 export function pruned(config: Values, schema: Schema): Values {
-  // A run that was submitted with the defaults of a site has them in it: an empty value is one that
-  // nobody has set. A variable may well be empty.
+  // A run that was submitted with the defaults of a site has them in it: an empty value is one
+  // that nobody has set. A variable may well be empty.
   const kept = prunedTable(config, schema, "", config.task ?? "pretraining");
   const environment = valueAt(config, "slurm.environment");
   return normalised(
@@ -123,7 +123,8 @@ const kNumber = /^-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
 
 function numberOf(text: string, kind: Kind): unknown {
   const value = Number(text);
-  if (!kNumber.test(text) || !Number.isFinite(value)) return text; // the controller says what is wrong
+  // The controller says what is wrong with it.
+  if (!kNumber.test(text) || !Number.isFinite(value)) return text;
   return kind === "whole" && Number.isInteger(value) && !Number.isSafeInteger(value) ? text : value;
 }
 
@@ -185,7 +186,9 @@ export function textOf(value: unknown, kind: Kind): string | null {
 }
 
 const mapOf = (value: Values) =>
-  Object.fromEntries(Object.entries(value).map(([name, one]) => [name, one === null ? null : String(one)]));
+  Object.fromEntries(
+    Object.entries(value).map(([name, one]) => [name, one === null ? null : String(one)]),
+  );
 
 // The field's default as one reads it.
 export function standardText({ standard, kind }: Pick<Field, "standard" | "kind">): string {
