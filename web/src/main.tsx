@@ -15,6 +15,9 @@ import "./compare/compare.css";
 import "./cluster/cluster.css";
 import "./run/run.css";
 import "./time/time.css";
+import "./submit/submit.css";
+import "./events/events.css";
+import "./settings/settings.css";
 
 startTheme();
 startKeys();

@@ -6,6 +6,8 @@ export class Refusal extends Error {
   constructor(
     readonly status: number,
     message: string,
+    readonly key: string | null = null, // of the body, that is at fault
+    readonly parameter: string | null = null, // of the query, likewise
   ) {
     super(message);
   }
@@ -28,6 +30,7 @@ function remember(path: string, tag: string | null, value: unknown) {
 interface Asked {
   method: "GET" | "POST" | "DELETE";
   body?: unknown;
+  text?: { type: string; text: string }; // in place of `body`, as it is
   key?: string; // Idempotency-Key
   milliseconds?: number; // until an answer, for what takes long; else ten seconds
 }
@@ -40,6 +43,10 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
   const timer = setTimeout(abort, asked.milliseconds ?? kRequestMilliseconds);
   signal.addEventListener("abort", abort);
   const known = asked.method === "GET" ? answers.get(path) : undefined;
+  const text =
+    asked.body === undefined
+      ? asked.text
+      : { type: "application/json", text: JSON.stringify(asked.body) };
   try {
     const response = await fetch(`api/v1/${path}`, {
       method: asked.method,
@@ -49,9 +56,9 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
         ...(token != null && { authorization: `Bearer ${token}` }),
         ...(known && { "if-none-match": known.tag }),
         ...(asked.key != null && { "idempotency-key": asked.key }),
-        ...(asked.body !== undefined && { "content-type": "application/json" }),
+        ...(text && { "content-type": text.type }),
       },
-      ...(asked.body !== undefined && { body: JSON.stringify(asked.body) }),
+      ...(text && { body: text.text }),
       cache: "no-store",
     });
     newestTrouble = response.headers.get("x-regatta-trouble");
@@ -62,7 +69,7 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
       // A proxy answers 502–504 for a controller that is away.
       if (response.status >= 502 && response.status <= 504) throw new Error(message);
       if (response.status === 401) session.refused(token);
-      throw new Refusal(response.status, message);
+      throw new Refusal(response.status, message, body?.key ?? null, body?.parameter ?? null);
     }
     const value = (await response.json()) as T;
     if (asked.method === "GET") remember(path, response.headers.get("etag"), value);
@@ -91,6 +98,15 @@ export function postLong<T>(
   asked: { body?: unknown; key?: string; milliseconds: number },
 ): Promise<T> {
   return request<T>(path, kNever, { method: "POST", ...asked });
+}
+// A text of another form, as a person has written it.
+export function postText<T>(
+  path: string,
+  text: { type: string; text: string },
+  signal: AbortSignal = kNever,
+  key?: string,
+): Promise<T> {
+  return request<T>(path, signal, { method: "POST", text, ...(key != null && { key }) });
 }
 export function remove<T>(path: string): Promise<T> {
   return request<T>(path, kNever, { method: "DELETE" });

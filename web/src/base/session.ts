@@ -73,8 +73,20 @@ function askOthers(problem: string | null) {
   setTimeout(() => standing === asked && become("closed", problem), kAskMilliseconds);
 }
 
+// This tab and all others that have this session forget it. The controller does not: the API has no
+// request for that.
+function forget(left: string) {
+  dead.add(left);
+  if (token !== left) return;
+  token = null;
+  store(null);
+  become("closed");
+}
+
 function hearOthers({ data }: MessageEvent) {
-  if (data === kAsk) {
+  if (typeof data?.left === "string") {
+    forget(data.left);
+  } else if (data === kAsk) {
     if (token != null) others?.postMessage(token);
   } else if (token == null && typeof data === "string" && !dead.has(data)) {
     enter(data);
@@ -83,6 +95,11 @@ function hearOthers({ data }: MessageEvent) {
 
 export const session = {
   token: () => token,
+  leave() {
+    if (token == null) return;
+    others?.postMessage({ left: token });
+    forget(token);
+  },
   // A request with this token was answered with 401.
   refused(used: string | null) {
     if (used == null || used !== token) return;

@@ -45,7 +45,7 @@ const kNames = {
 export type NamedKind = keyof typeof kNames;
 
 export function nameOf(kind: string): string {
-  return kNames[kind as NamedKind] ?? kind;
+  return Object.hasOwn(kNames, kind) ? kNames[kind as NamedKind] : kind;
 }
 
 // Which launch or attempt, how far it was, and on which nodes.

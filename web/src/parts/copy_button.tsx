@@ -1,6 +1,14 @@
 import { useEffect, useState } from "preact/hooks";
 
-export function CopyButton({ text, what = "path" }: { text: string; what?: string }) {
+export function CopyButton({
+  text,
+  what = "path",
+  label,
+}: {
+  text: string;
+  what?: string; // it is, before the text itself
+  label?: string; // in place of both
+}) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return;
@@ -15,7 +23,12 @@ export function CopyButton({ text, what = "path" }: { text: string; what?: strin
       () => undefined,
     );
   return (
-    <button type="button" class="quiet" aria-label={`Copy ${what} ${text}`} onClick={copy}>
+    <button
+      type="button"
+      class="quiet"
+      aria-label={label ?? `Copy ${what} ${text}`}
+      onClick={copy}
+    >
       {copied ? "Copied" : "Copy"}
     </button>
   );

@@ -1,0 +1,88 @@
+import type { Ref } from "preact";
+import { useState } from "preact/hooks";
+
+const kMostBytes = 1_000_000; // far above any run file; the controller takes no larger one either
+
+// The run file as text: typed, pasted, or from a file.
+export function TextPane({
+  text,
+  place,
+  replaced,
+  onChange,
+  onBack,
+}: {
+  text: string;
+  place: Ref<HTMLTextAreaElement>;
+  replaced: boolean; // the form has replaced a text of another form
+  onChange: (text: string) => void;
+  onBack: () => void;
+}) {
+  const [over, setOver] = useState(false);
+  const [failure, setFailure] = useState<string | null>(null);
+  const read = async (file: File | undefined) => {
+    if (!file) return;
+    setFailure(null);
+    if (file.size > kMostBytes) return setFailure(`${file.name} is too large for a run file.`);
+    try {
+      onChange(await file.text());
+    } catch {
+      setFailure(`${file.name} cannot be read.`);
+    }
+  };
+  const drop = (event: DragEvent) => {
+    const file = event.dataTransfer?.files[0];
+    setOver(false);
+    if (!file) return; // text that is dropped goes where the pointer is
+    event.preventDefault();
+    void read(file);
+  };
+  return (
+    <section aria-labelledby="submit-text" class={over ? "submit-text over" : "submit-text"}>
+      <div class="submit-head">
+        <h2 id="submit-text">Run file</h2>
+        <label class="button upload">
+          Open a file
+          <input
+            type="file"
+            accept=".yaml,.yml,.json,text/plain"
+            class="visually-hidden"
+            onChange={(event) => {
+              const input = event.currentTarget;
+              void read(input.files?.[0]).then(() => (input.value = ""));
+            }}
+          />
+        </label>
+      </div>
+      <textarea
+        ref={place}
+        class="code"
+        rows={16}
+        aria-label="Run file, YAML or JSON"
+        placeholder="Paste or drop a run file here (YAML or JSON), or fill in the form."
+        autocomplete="off"
+        spellcheck={false}
+        value={text}
+        onInput={(event) => onChange(event.currentTarget.value)}
+        onDragOver={(event) => {
+          if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+          setOver(true);
+        }}
+        onDragLeave={() => setOver(false)}
+        onDrop={drop}
+      />
+      {failure && (
+        <p class="failure" role="alert">
+          {failure}
+        </p>
+      )}
+      {replaced && (
+        <p class="small">
+          The form has written the text anew, as JSON and without its comments.{" "}
+          <button type="button" class="quiet" onClick={onBack}>
+            Back to the text as it was
+          </button>
+        </p>
+      )}
+    </section>
+  );
+}
