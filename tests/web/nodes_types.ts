@@ -2,7 +2,7 @@
 // the page takes it for.
 import type { components, paths } from "../../examples/client/schema";
 import type * as nodes from "../../web/src/nodes/nodes_api";
-import type * as plan from "../../web/src/plan/plan_api";
+import type * as base from "../../web/src/base/api";
 import type * as topology from "../../web/src/topology/topology_api";
 
 type Schemas = components["schemas"];
@@ -22,7 +22,7 @@ export function takes(answer: {
   nodes.NodePage,
   Omit<topology.Topology, "graph">,
   nodes.NodeEventPage,
-  { launches: plan.Launch[] },
+  Pick<base.Attempts, "launches">,
 ] {
   const { slim, full, page, topology: machines, events, attempts } = answer;
   return [slim, full, page, machines, events, attempts];

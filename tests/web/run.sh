@@ -25,11 +25,9 @@ fi
 
 tap=$here/out/tests.tap
 rm -f "$tap"
-node --test --test-concurrency=1 \
+node --test --test-concurrency=2 \
   --test-reporter=spec --test-reporter-destination=stdout \
-  --test-reporter=tap --test-reporter-destination="$tap" \
-  "$here/figures.test.mjs" "$here/login.test.mjs" "$here/page.test.mjs" "$here/plan.test.mjs" \
-  "$here/events.test.mjs" "$here/run.test.mjs" "$here/controller.test.mjs"
+  --test-reporter=tap --test-reporter-destination="$tap" "$here"/*.test.mjs
 status=$?
 figure() {
   value=$(sed -n "s/^# $1 \([0-9]*\)$/\1/p" "$tap" 2>/dev/null | tail -n 1)

@@ -341,6 +341,54 @@ export interface EventPage {
   more: boolean; // there are others on the side that was asked for
 }
 
+// What was started for a run, and what trained in it.
+export interface Launch {
+  launch: number;
+  submitted_at: string | null;
+  ended_at: string | null;
+  exit_code: number | null;
+  signal: number | null;
+  cause: string | null;
+  what: string | null;
+  action: string;
+  nodes: string;
+  gpus: number | null;
+}
+
+export interface AttemptRow {
+  attempt: number;
+  launch: number | null;
+  started_at: string | null;
+  seconds: number | null; // from its begin to its end or now
+  first_step: number;
+  host: string | null;
+  hosts: string[];
+  ranks: number;
+  ranks_per_node: number;
+  device: string | null;
+  training_seconds: number | null;
+  exit_code: number | null;
+  reason: string | null;
+  message: string | null;
+}
+
+export interface Attempts {
+  launches: Launch[];
+  attempts: AttemptRow[];
+}
+
+export interface Version {
+  version: string;
+  commit: string | null;
+  scheduler: string | null;
+  runs_directory: string;
+  adoption: { done: boolean; found: number; read: number };
+}
+export interface ControllerHealth {
+  status: "ok" | "degraded";
+  checks: { name: string; good: boolean; detail: string }[];
+}
+
 export function hasEnded(run: Pick<Run, "state">): boolean {
   return ["succeeded", "stopped", "failed", "cancelled"].includes(run.state);
 }
@@ -355,6 +403,9 @@ export const api = {
   charts: (query: string, signal: AbortSignal) => get<Charts>(`metrics?${query}`, signal),
   checkpoints: (id: string, signal: AbortSignal) =>
     get<{ checkpoints: Checkpoint[] }>(`${run(id)}/checkpoints`, signal),
+  attempts: (id: string, signal: AbortSignal) => get<Attempts>(`${run(id)}/attempts`, signal),
+  version: (signal: AbortSignal) => get<Version>("version", signal),
+  health: (signal: AbortSignal) => get<ControllerHealth>("health", signal),
   plan: (id: string, signal: AbortSignal) => get<Plan>(`${run(id)}/plan`, signal),
   log: (id: string, offset: number, signal: AbortSignal) =>
     get<Log>(`${run(id)}/logs?offset=${offset}`, signal),

@@ -2,6 +2,7 @@
 import type { Charts, EventPage, Run, RunRow } from "../base/api";
 import { api } from "../base/api";
 import { get } from "../base/request";
+import type { NodePage } from "../nodes/nodes_api";
 
 // A row of `?full=true`, as far as it is used here.
 export type FullRow = RunRow & Pick<Run, "ranks" | "device">;
@@ -9,42 +10,6 @@ export interface FullPage {
   runs: FullRow[];
   next: string | null;
   total?: number | null;
-}
-
-export interface Check {
-  name: string;
-  good: boolean;
-  detail: string;
-}
-export interface ControllerHealth {
-  status: string;
-  checks: Check[];
-}
-export interface Version {
-  version: string;
-  commit: string;
-  scheduler: string | null;
-  runs_directory: string;
-  adoption: { done: boolean; found: number; read: number };
-}
-
-export interface NodeRow {
-  name: string;
-  state: string;
-  usable: boolean;
-  gpus: { count: number } | null;
-  gpus_allocated: number | null;
-  runs: string[];
-  suspicion: number;
-}
-export interface NodePage {
-  scheduler: string;
-  taken_at: string | null;
-  age_seconds: number | null;
-  trouble: string | null;
-  total: number;
-  next: string | null;
-  nodes: NodeRow[];
 }
 
 export const kMostRuns = 1000; // of a visit
@@ -66,8 +31,6 @@ export async function allNodes(signal: AbortSignal): Promise<NodePage> {
 }
 
 export const clusterApi = {
-  health: (signal: AbortSignal) => get<ControllerHealth>("health", signal),
-  version: (signal: AbortSignal) => get<Version>("version", signal),
   active: (signal: AbortSignal) =>
     get<FullPage>(`runs?${kActive}&full=true&total=true&limit=${kMostRuns}`, signal),
   since: (moment: string, signal: AbortSignal) => {

@@ -1,12 +1,14 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { RunEvent } from "../base/api";
+import type { ControllerHealth, RunEvent, Version } from "../base/api";
+import { api } from "../base/api";
 import * as show from "../base/format";
 import { usePoll } from "../base/poll";
 import { setQuery } from "../base/route";
 import { StateBadge } from "../parts/icons";
 import { Connection, ErrorPanel } from "../parts/notices";
-import type { ControllerHealth, FullPage, FullRow, NodePage, Version } from "./cluster_api";
+import type { NodePage } from "../nodes/nodes_api";
+import type { FullPage, FullRow } from "./cluster_api";
 import { allNodes, branches, clusterApi, kMostRetried } from "./cluster_api";
 import { OverTimeCharts } from "./over_time";
 import type { Replayed } from "./parts";
@@ -194,7 +196,7 @@ function Controller({ now }: { now: Now }) {
     <Part
       title="Controller"
       note={
-        `Regatta ${version.version}, commit ${version.commit}; scheduler ` +
+        `Regatta ${version.version}, commit ${version.commit ?? show.kDash}; scheduler ` +
         `${version.scheduler ?? "not known yet"}.`
       }
     >
@@ -220,11 +222,11 @@ export function ClusterView({ query }: { query: URLSearchParams }) {
   const newest = useRef({ at: 0, days: 0 }); // when the past was asked for
   const version = useRef<Version | null>(null);
   const health = usePoll("now", kEvery, async (signal) => {
-    const known = version.current?.adoption.done ? version.current : clusterApi.version(signal);
+    const known = version.current?.adoption.done ? version.current : api.version(signal);
     const [active, nodes, checks, about] = await Promise.all([
       clusterApi.active(signal),
       allNodes(signal),
-      clusterApi.health(signal),
+      api.health(signal),
       known,
     ]);
     version.current = about;

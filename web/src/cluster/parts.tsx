@@ -1,9 +1,10 @@
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
-import type { RunEvent } from "../base/api";
+import type { ControllerHealth, RunEvent } from "../base/api";
 import * as show from "../base/format";
 import { When } from "../parts/when";
-import type { ControllerHealth, FullRow, NodePage } from "./cluster_api";
+import type { NodePage } from "../nodes/nodes_api";
+import type { FullRow } from "./cluster_api";
 import { kMostEvents } from "./cluster_api";
 import type { EventSum, Sum } from "./sums";
 import { byCause, byNodeState, byOutcome, byOwner, launchEnds, nodeEvents } from "./sums";

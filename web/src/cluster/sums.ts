@@ -1,6 +1,7 @@
 import type { Charts, RunEvent, State } from "../base/api";
 import { hasEnded, kStates } from "../base/api";
-import type { FullRow, NodeRow } from "./cluster_api";
+import type { SlimNode } from "../nodes/nodes_api";
+import type { FullRow } from "./cluster_api";
 
 // Sums over runs and nodes. What a run does not say is counted as unknown, never as nothing.
 const time = (iso: string | null) => (iso == null ? null : new Date(iso).getTime() / 1000);
@@ -160,7 +161,7 @@ export interface NodeSum {
 }
 const kSuspected = 0.9; // from here on attempts avoid a node
 
-export function byNodeState(nodes: NodeRow[]): NodeSum[] {
+export function byNodeState(nodes: SlimNode[]): NodeSum[] {
   const sums = new Map<string, NodeSum>();
   for (const node of nodes) {
     const { state } = node;

@@ -1,18 +1,7 @@
 // What a comparison asks for beside the calls of every page.
-import type { Charts, Plan, Run } from "../base/api";
+import type { AttemptRow, Charts, Plan, Run } from "../base/api";
 import { api } from "../base/api";
-import { Refusal, get } from "../base/request";
-
-export interface AttemptRow {
-  attempt: number;
-  started_at: string | null;
-  seconds: number | null; // from its begin to its end or now
-  training_seconds: number | null;
-  hosts: string[];
-  ranks: number | null;
-  ranks_per_node: number | null;
-  device: string | null;
-}
+import { Refusal } from "../base/request";
 
 // What the page has of one run.
 export interface Known {
@@ -20,11 +9,6 @@ export interface Known {
   attempts: AttemptRow[];
   plan: Plan | null; // null: it has none
 }
-
-const part = (id: string, name: string) => `runs/${encodeURIComponent(id)}/${name}`;
-
-export const attemptsOf = (id: string, signal: AbortSignal) =>
-  get<{ attempts: AttemptRow[] }>(part(id, "attempts"), signal);
 
 // A run without a plan is nothing wrong.
 export async function planOf(id: string, signal: AbortSignal): Promise<Plan | null> {

@@ -1,6 +1,6 @@
-import type { Plan, Run } from "../base/api";
+import type { AttemptRow, Plan, Run } from "../base/api";
 import * as show from "../base/format";
-import type { AttemptRow, Known } from "./compare_api";
+import type { Known } from "./compare_api";
 
 // One line of a table of differences: what each run has; null: it has no such thing.
 export interface Row {

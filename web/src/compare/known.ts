@@ -5,7 +5,7 @@ import type { Health } from "../base/poll";
 import { usePoll } from "../base/poll";
 import { Refusal } from "../base/request";
 import type { Axis, Known, SeriesName } from "./compare_api";
-import { attemptsOf, charts, planOf } from "./compare_api";
+import { charts, planOf } from "./compare_api";
 
 const kEvery = 5000; // ms
 
@@ -18,7 +18,7 @@ async function ask(id: string, before: Known | undefined, signal: AbortSignal): 
   const run = await api.run(id, signal);
   const same = before?.run.attempts === run.attempts;
   const [{ attempts }, plan] = await Promise.all([
-    attemptsOf(id, signal),
+    api.attempts(id, signal),
     before && same ? before.plan : planOf(id, signal), // it may come with an attempt
   ]);
   const known = { run, attempts, plan };

@@ -37,7 +37,7 @@ export function FigureTable({ known, looks, base, groups }: Shown & { groups: Kn
           ? "Pin a baseline in the legend to see differences."
           : `Below each figure: the difference from ${name}, the baseline.`}
       </p>
-      <div class="scroll" role="region" tabIndex={0} aria-labelledby="figures-title">
+      <div class="scroll" role="region" tabIndex={0} aria-label="Figures, table">
         <table class="figure-table cards">
           <thead>
             <tr>
@@ -137,7 +137,7 @@ export function DifferenceTable({ part, all, ...shown }: Shown & { part: Part; a
       </h2>
       <p class="small">{part.note}</p>
       {rows.length > 0 && (
-        <div class="scroll" role="region" tabIndex={0} aria-labelledby={id}>
+        <div class="scroll" role="region" tabIndex={0} aria-label={`${part.title}, table`}>
           <table class="differences">
             <thead>
               <tr>

@@ -1,5 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Plan, Run } from "../base/api";
+import { api } from "../base/api";
 import { withoutEscapes } from "../base/format";
 import { usePoll } from "../base/poll";
 import type { NodePage } from "../nodes/nodes_api";
@@ -9,7 +10,6 @@ import { FabricView } from "../topology/fabric_view";
 import { expandHosts } from "../topology/hostlist";
 import { DeviceMatrix } from "../topology/matrix";
 import { useTopology } from "../topology/topology_api";
-import { planApi } from "./plan_api";
 
 interface Nodes {
   names: string[]; // in the order of their ranks
@@ -34,7 +34,7 @@ function Shown({ run, plan }: { run: Run; plan: Plan | null }) {
   const asking = usePoll(run.id, 10_000, async (signal) => {
     const [page, { launches }] = await Promise.all([
       nodesApi.all(signal),
-      planApi.launches(run.id, signal),
+      api.attempts(run.id, signal),
     ]);
     setAll((old) => (old === page ? old : page));
     setOwn((old) => {

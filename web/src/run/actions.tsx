@@ -44,6 +44,9 @@ export function Actions({ run, onChange }: { run: Run; onChange: (run: Run) => v
             {one.name}
           </button>
         ))}
+        <a class="button" href={`#/submit?from=${encodeURIComponent(run.id)}`}>
+          Edit and submit again
+        </a>
       </Menu>
       {deed && (
         <Loaded

@@ -1,38 +1,6 @@
 // What the page of a run asks of the API beside what base/api.ts has.
-import type { EventPage, Run } from "../base/api";
+import type { EventPage, Launch, Run } from "../base/api";
 import { get, post, remove } from "../base/request";
-
-export interface Launch {
-  launch: number;
-  submitted_at: string | null;
-  ended_at: string | null;
-  exit_code: number | null;
-  signal: number | null;
-  cause: string | null;
-  what: string | null;
-  action: string;
-  nodes: string;
-  gpus: number | null;
-}
-
-export interface AttemptRow {
-  attempt: number;
-  launch: number | null;
-  started_at: string | null;
-  seconds: number | null;
-  first_step: number;
-  host: string | null;
-  hosts: string[];
-  ranks: number;
-  exit_code: number | null;
-  reason: string | null;
-  message: string | null;
-}
-
-export interface Attempts {
-  launches: Launch[];
-  attempts: AttemptRow[];
-}
 
 export interface Waiting {
   category: string;
@@ -85,7 +53,6 @@ const run = (id: string) => `runs/${encodeURIComponent(id)}`;
 
 export const runApi = {
   explain: (id: string, signal: AbortSignal) => get<Explanation>(`${run(id)}/explain`, signal),
-  attempts: (id: string, signal: AbortSignal) => get<Attempts>(`${run(id)}/attempts`, signal),
   requeues: (id: string, signal: AbortSignal) =>
     get<EventPage>(
       `events?run=${encodeURIComponent(id)}&kind=run.requeue_asked&limit=1000`,

@@ -1,12 +1,12 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Run } from "../base/api";
+import type { Launch, Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
 import { usePoll } from "../base/poll";
 import { ErrorPanel } from "../parts/notices";
 import { When } from "../parts/when";
-import type { Explanation, Launch } from "./run_api";
+import type { Explanation } from "./run_api";
 import { runApi } from "./run_api";
 import { beside, quoted, sentence } from "./words";
 

@@ -1,8 +1,15 @@
 // What each attempt did when, as far as the API tells it. Times are in seconds since the
 // submission.
-import type { Checkpoint, EvaluationRow, Run, RunEvent, StepRow } from "../base/api";
+import type {
+  AttemptRow,
+  Attempts,
+  Checkpoint,
+  EvaluationRow,
+  Run,
+  RunEvent,
+  StepRow,
+} from "../base/api";
 import { hasEnded } from "../base/api";
-import type { AttemptRow, Attempts } from "./run_api";
 
 export const kKinds = [
   "queued",

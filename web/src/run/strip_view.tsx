@@ -1,13 +1,12 @@
 import { useId, useMemo, useRef, useState } from "preact/hooks";
-import type { Checkpoint, Run, RunEvent } from "../base/api";
-import { hasEnded } from "../base/api";
+import type { Attempts, Checkpoint, Run, RunEvent } from "../base/api";
+import { api, hasEnded } from "../base/api";
 import * as show from "../base/format";
 import { usePoll } from "../base/poll";
 import { ErrorPanel } from "../parts/notices";
 import { pictureOfDrawing } from "../parts/picture";
 import { useTwin } from "../parts/twin";
 import type { History } from "./history";
-import type { Attempts } from "./run_api";
 import { runApi } from "./run_api";
 import type { Segment, Strip } from "./strip";
 import { strips } from "./strip";
@@ -209,7 +208,7 @@ export function StripView({
   const key = `${run.id} ${run.attempts} ${run.state}`;
   const health = usePoll(key, open ? 10_000 : 60_000, async (signal) => {
     const [attempts, events] = await Promise.all([
-      runApi.attempts(run.id, signal),
+      api.attempts(run.id, signal),
       run.attempts > 1 || run.state === "queued" ? runApi.requeues(run.id, signal) : null,
     ]);
     setTold(attempts);

@@ -1,19 +1,6 @@
 // What the settings show of the controller: docs/api.md is the contract.
 import { get, post } from "../base/request";
 
-export interface Version {
-  version: string;
-  commit: string | null;
-  scheduler: string | null;
-  runs_directory: string;
-  adoption: { done: boolean; found: number; read: number };
-}
-
-export interface Standing {
-  status: "ok" | "degraded";
-  checks: { name: string; good: boolean; detail: string }[];
-}
-
 export interface Webhook {
   name: string;
   url: string; // scheme, host and port
@@ -31,8 +18,6 @@ export interface Webhook {
 const redeliver = (name: string) => `webhooks/${encodeURIComponent(name)}/redeliver`;
 
 export const settings = {
-  version: (signal: AbortSignal) => get<Version>("version", signal),
-  health: (signal: AbortSignal) => get<Standing>("health", signal),
   webhooks: (signal: AbortSignal) => get<{ webhooks: Webhook[] }>("webhooks", signal),
   redeliver: (name: string) => post<Webhook>(redeliver(name)),
   skip: (name: string) => post<Webhook>(`${redeliver(name)}?skip=true`),

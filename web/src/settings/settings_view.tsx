@@ -1,5 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
+import type { ControllerHealth, Version } from "../base/api";
+import { api } from "../base/api";
 import { kDash, withoutEscapes } from "../base/format";
 import { shortcuts } from "../base/keys";
 import { usePoll } from "../base/poll";
@@ -9,7 +11,7 @@ import { kThemes, setTheme, theme } from "../base/theme";
 import { Dialog } from "../parts/dialog";
 import { Connection, ErrorPanel } from "../parts/notices";
 import { kKeysOf, shownKey } from "./key_list";
-import type { Standing, Version, Webhook } from "./settings_api";
+import type { Webhook } from "./settings_api";
 import { settings } from "./settings_api";
 import { WebhookTable } from "./webhooks";
 
@@ -135,7 +137,7 @@ function SessionPart() {
   );
 }
 
-function Controller({ version, health }: { version: Version; health: Standing | null }) {
+function Controller({ version, health }: { version: Version; health: ControllerHealth | null }) {
   const { adoption } = version;
   const facts: [string, string][] = [
     ["Version", version.version],
@@ -173,7 +175,7 @@ function Controller({ version, health }: { version: Version; health: Standing | 
 
 interface Answers {
   version: Version;
-  health: Standing;
+  health: ControllerHealth;
   webhooks: Webhook[];
 }
 
@@ -184,8 +186,8 @@ export function SettingsView(_: { query: URLSearchParams }) {
   }, []);
   const health = usePoll("settings", kEvery, async (signal) => {
     const [version, standing, { webhooks }] = await Promise.all([
-      settings.version(signal),
-      settings.health(signal),
+      api.version(signal),
+      api.health(signal),
       settings.webhooks(signal),
     ]);
     setFound({ version, health: standing, webhooks });

@@ -1,13 +1,11 @@
 import { useMemo, useState } from "preact/hooks";
-import type { Checkpoint, Charts, Run, RunEvent } from "../base/api";
-import { hasEnded } from "../base/api";
+import type { Attempts, Charts, Checkpoint, Run, RunEvent } from "../base/api";
+import { api, hasEnded } from "../base/api";
 import { usePoll } from "../base/poll";
 import { setQuery, useRoute } from "../base/route";
 import { DataTable } from "../parts/data_table";
 import { ErrorPanel } from "../parts/notices";
 import type { History } from "../run/history";
-import type { Attempts } from "../run/run_api";
-import { runApi } from "../run/run_api";
 import { strips } from "../run/strip";
 import { CurveMenu } from "./curve_menu";
 import { ReachedTable } from "./reached_table";
@@ -48,7 +46,7 @@ function useTold(run: Run) {
   const health = usePoll(key, hasEnded(run) ? 30_000 : 5000, async (signal) => {
     const [time, attempts, page] = await Promise.all([
       timeApi.told(run.id, asked, signal),
-      runApi.attempts(run.id, signal),
+      api.attempts(run.id, signal),
       timeApi.events(run.id, signal),
     ]);
     setTold({ time, attempts, events: page.events });
