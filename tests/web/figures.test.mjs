@@ -1,5 +1,6 @@
 // The page's pure parts without a browser: figures as text, routes, and the growing series.
 import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
@@ -478,4 +479,22 @@ test("seats are folded by node, and ranks into stretches", () => {
   assert.equal(plan.rankText([0, 1, 3]), "0–1, 3");
   assert.equal(plan.rankText([8, 9, 10, 11]), "8–11");
   assert.equal(plan.rankText([]), "");
+});
+
+// All sheets are one: what a view's sheet begins with is its own, or the page's (style.css).
+test("no two views style the same class", () => {
+  const src = join(web, "src");
+  const owners = new Map();
+  for (const name of readdirSync(src, { recursive: true })) {
+    if (!name.endsWith(".css") || name === "style.css") continue;
+    const sheet = readFileSync(join(src, name), "utf8").replace(/\/\*[\s\S]*?\*\//g, "");
+    for (const [, selectors] of sheet.matchAll(/([^{}]+)\{/g)) {
+      for (const selector of selectors.split(",")) {
+        const first = /^\s*\.([\w-]+)/.exec(selector)?.[1];
+        if (first) owners.set(first, new Set(owners.get(first)).add(name));
+      }
+    }
+  }
+  const shared = [...owners].filter(([, names]) => names.size > 1);
+  assert.deepEqual(shared.map(([name, names]) => `${name}: ${[...names].join(" and ")}`), []);
 });

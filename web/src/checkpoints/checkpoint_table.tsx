@@ -135,7 +135,7 @@ function Actions({
   if (!isStored(row)) return <td class="none" />;
   const usable = row.condition === "valid" || row.condition === "damaged";
   return (
-    <td class="actions">
+    <td class="deeds">
       {row.condition === "valid" && button("fork", "Fork…")}
       {usable && button(row.pinned ? "unpin" : "pin", row.pinned ? "Unpin…" : "Pin…")}
       {usable && (

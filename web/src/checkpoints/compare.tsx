@@ -44,7 +44,7 @@ function Facts({ title, name, facts }: { title: string; name: string; facts: Fac
     <>
       <h3>{title}</h3>
       <div class="scroll">
-        <table class="differences">
+        <table class="two-compared">
           <thead>
             <tr>
               <th scope="col">{name}</th>
@@ -75,7 +75,7 @@ function Files({ files }: { files: Comparison["files"] }) {
     <>
       <h3>Files</h3>
       <div class="scroll">
-        <table class="differences">
+        <table class="two-compared">
           <thead>
             <tr>
               <th scope="col">File</th>

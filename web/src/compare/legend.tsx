@@ -23,7 +23,7 @@ function Actions({
   onRemove: (id: string) => void;
 }) {
   return (
-    <span class="actions">
+    <span class="legend-actions">
       <button
         type="button"
         aria-pressed={pinned}

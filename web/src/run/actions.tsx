@@ -27,7 +27,7 @@ export function Actions({ run, onChange }: { run: Run; onChange: (run: Run) => v
   const [deed, setDeed] = useState<Deed | null>(null);
   const over = hasEnded(run);
   return (
-    <div class="actions">
+    <div class="run-actions">
       {!over && <CancelButton run={run} onChange={onChange} />}
       {over && run.state !== "succeeded" && <ResumeButton run={run} onChange={onChange} />}
       <Menu label="Actions">

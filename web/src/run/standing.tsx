@@ -149,7 +149,7 @@ export function Standing({ run }: { run: Run }) {
     return <ErrorPanel title="The reason cannot be shown" text={health.refusal.message} />;
   }
   return (
-    <section class="standing" aria-label={titleOf(run)} aria-busy={told == null}>
+    <section class="reason-panel" aria-label={titleOf(run)} aria-busy={told == null}>
       <h2>{titleOf(run)}</h2>
       {told ? <Answers run={run} told={told} /> : <p class="small">Asking the controller…</p>}
     </section>

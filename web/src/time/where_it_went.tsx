@@ -46,7 +46,7 @@ export function WhereItWent({ run, time }: { run: Run; time: TimeToAccuracy }) {
           {shares.map((one) => (
             <tr key={one.kind}>
               <td>
-                <span class={`swatch ${one.kind}`} aria-hidden="true" />
+                <span class={`part-swatch ${one.kind}`} aria-hidden="true" />
                 {one.name} <span class="small">{one.help}</span>
               </td>
               <td class="num">{show.duration(one.seconds)}</td>
