@@ -96,9 +96,8 @@ Response error_response(const base::Error& error, const std::string& body) {
   const base::CodeMeaning meaning = base::meaning(error.code());
   Json more = Json::object();
   // Without a body the key is one of a file that was read for the answer.
-  if (error.code() == base::Code::User && !body.empty() && !error.key().empty()) {
-    more["key"] = error.key();
-  }
+  const bool asked = error.code() == base::Code::User || error.code() == base::Code::NotFound;
+  if (asked && !body.empty() && !error.key().empty()) more["key"] = error.key();
   return problem(meaning.http_status, meaning.name, error.what(), std::move(more));
 }
 

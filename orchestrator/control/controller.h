@@ -286,6 +286,7 @@ class Controller {
   bool alter(Alteration what, const std::string& name, const std::string& changes,
              const std::optional<std::string>& key, const std::string& by);
   [[nodiscard]] runs::Run changed_run(const runs::Run& run, const std::string& config);
+  [[nodiscard]] bool is_read(const runs::Run& run);
   void refuse_extension(const runs::Run& run, const runs::Run& changed);
   void write_change(const runs::Run& run, Alteration what);
   void take_change(const runs::Run& stored, OpenRun* open);

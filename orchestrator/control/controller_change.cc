@@ -131,9 +131,23 @@ runs::Run Controller::changed_run(const runs::Run& run, const std::string& confi
   return changed;
 }
 
+// Of a run that is over: whether the store has all that its journals say, which after a loss of the
+// store comes with its first visits.
+bool Controller::is_read(const runs::Run& run) {
+  if (run.drained) return true;
+  const std::vector<runs::Attempt> attempts = store_.attempts(run.number);
+  return !attempts.empty() && attempts.back().exit_code;
+}
+
 void Controller::refuse_extension(const runs::Run& run, const runs::Run& changed) {
   if (!is_over(run)) {
     refuse(run, "is under way; " + command("regatta change", run) + " changes its steps or target");
+  }
+  if (!is_read(run)) {
+    throw base::Error(base::Code::Retry,
+                      "run " + run.id +
+                          " is still being read, and how far it has trained is not "
+                          "known yet; try again in a moment");
   }
   const auto newest = std::make_shared<std::int64_t>(-1);  // with a work that may come later
   do_beside(run.directory, kListSeconds, [newest, files = &files_, directory = run.directory] {

@@ -148,7 +148,8 @@ class Client(threading.Thread):
             run, steps = self.dice.choice(list(self.forks)[:3]), 10**6 + number
             if self.acknowledged(f"/runs/{run}/extend", {"steps": steps}, key, but=(409,)):  # 409: not over
                 self.extended[run] = steps
-                self.cancelled.discard(run)  # and goes on
+                self.cancelled.discard(run)  # and goes on,
+                self.archived.discard(run)  # out of the archive
         elif what == "pin":
             name, reason = self.dice.choice(list(self.checkpoints()) or ["none"]), f"pin {number}"
             if self.acknowledged(f"/runs/{self.parent}/checkpoints/{name}/pin", {"reason": reason}):

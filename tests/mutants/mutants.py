@@ -69,6 +69,7 @@ class Mutant:
 
 
 # A guard or a value at the outermost level of a statement's text.
+PART = re.compile(r"\A\s*(?:\?|:(?!:)|&&|\|\|)|(?:\?|(?<!:):|&&|\|\|)\s*\Z|;")
 DECLARES = re.compile(r"\A\s*(?:const |static |constexpr )*(?!return\b|throw\b|delete\b|co_)[A-Za-z_][\w:]*(?:<[^;()]*>)?[&*]? \w+(?: = |\(|\{|;)")
 
 
@@ -100,6 +101,8 @@ def place(text, mutant):
     end = begin + len(mutant.find)
     if any(mutant.find.count(opens) != mutant.find.count(closes) for opens, closes in ("()", "{}", "[]")):
         raise Unfit(f"{mutant.name}: its text opens a bracket that it does not close, or the reverse; take the whole expression")
+    if not mutant.is_statement and PART.search(mutant.find):
+        raise Unfit(f"{mutant.name}: its text is a part of an expression or of a statement; take the whole one")
     if mutant.is_statement and DECLARES.search(mutant.find) and not text[end:].lstrip().startswith("}"):
         raise Unfit(f"{mutant.name}: its text declares a name, which would end with the switch's block though the fault is off; "
                     "take the statements up to the end of its block, too")

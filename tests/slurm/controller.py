@@ -111,15 +111,19 @@ class Controller:
     def directory(self, run):
         return self.state / "runs" / run
 
-    def records(self, run, kind):
+    def attempts(self, run):
+        """The records of each attempt, in their order."""
+        journals = self.directory(run).glob("attempts/*/journal.jsonl")
         found = []
-        for journal in sorted(self.directory(run).glob("attempts/*/journal.jsonl")):
+        for journal in sorted(journals, key=lambda path: (int(path.parent.name.split("-")[0]), path)):
+            found.append([])
             for line in journal.read_text().splitlines():
                 with contextlib.suppress(ValueError):
-                    record = json.loads(line)
-                    if record["type"] == kind:
-                        found.append(record)
+                    found[-1].append(json.loads(line))
         return found
+
+    def records(self, run, kind):
+        return [record for attempt in self.attempts(run) for record in attempt if record["type"] == kind]
 
     def steps(self, run):
         return max((record["step"] for record in self.records(run, "step")), default=0)

@@ -353,6 +353,8 @@ TEST(Answers, OfErrorsNameTheKeyOfTheBody) {
   const Json json = Json::parse(response.body);
   EXPECT_EQ(json["detail"], "run file:1: model.hidden: odd");
   EXPECT_EQ(json["key"], "model.hidden");
+  const base::Error missing(base::Code::NotFound, "run file: from.run: no run 'a'", "from.run");
+  EXPECT_EQ(Json::parse(error_response(missing, "{}").body)["key"], "from.run");
   EXPECT_FALSE(Json::parse(error_response(error, "").body).contains("key"));
   for (const base::Error& other : {base::Error(base::Code::User, "no key"),
                                    base::Error(base::Code::Operator, "ours", "model.hidden")}) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "orchestrator/runs/run_records.h"
+#include "tests/checkpoint/samples.h"
 #include "tests/orchestrator/control/controller_fixture.h"
 #include "trainer/contract/exit_code.h"
 
@@ -450,6 +451,33 @@ TEST_F(RebuildTest, ACancellationDoesNotWaitForALongJournal) {
   controller_->cancel(id);
   ticks(1);
   EXPECT_EQ(scheduler_.stopped, std::vector<std::string>{"h1"});
+}
+
+// A run shows how it ended before it shows how far it came.
+TEST_F(RebuildTest, AnExtensionWaitsForTheJournal) {
+  const std::string id = submit();
+  ticks();
+  JournalAuthor journal(directory(id), clock_.utc_seconds());
+  journal.start(0.1);
+  journal.step(1, 100);
+  journal.end(2, 0);
+  const tests::SampleCheckpoint saved(50);
+  checkpoint::CheckpointStore(base::posix_file_system(), directory(id).checkpoints_path())
+      .write(saved.contents, tests::always);
+  end(0);
+  const auto refused = [&]() -> std::pair<base::Code, std::string> {
+    try {
+      (void)controller_->extend(id, R"({"steps": 70})");
+    } catch (const base::Error& error) {
+      return {error.code(), error.what()};
+    }
+    return {base::Code::Developer, "it was extended"};
+  };
+  lose_the_store();
+  ASSERT_EQ(state(id), runs::RunState::Succeeded);
+  EXPECT_THAT(refused(), testing::Pair(base::Code::Retry, HasSubstr("is still being read")));
+  ticks(4);
+  EXPECT_THAT(refused(), testing::Pair(base::Code::Conflict, HasSubstr("has trained 100 steps")));
 }
 
 TEST_F(RebuildTest, AFileSystemThatIsNotMountedHasLostNothing) {
