@@ -10,6 +10,12 @@ import type { Headline } from "./headline";
 import { headline } from "./headline";
 import type { History } from "./history";
 
+// Where the API's count stops.
+function sinceNote(run: Run): string | undefined {
+  if (run.time_to_accuracy_seconds != null) return "to the target";
+  return hasEnded(run) ? "to its end" : undefined;
+}
+
 // What else is known, each once: the headline's own figure is left out.
 function Figures({ run, shown }: { run: Run; shown: Headline["shows"] }) {
   const title = run.metric === "mlm_accuracy" ? "Accuracy" : show.metricTitle(run.metric);
@@ -52,7 +58,7 @@ function Figures({ run, shown }: { run: Run; shown: Headline["shows"] }) {
         <Figure
           name="Since submission"
           value={show.duration(run.since_submission_seconds)}
-          note={hasEnded(run) ? "to its end" : undefined}
+          note={sinceNote(run)}
           help="With queue, starts and down time"
         />
       )}
