@@ -5,10 +5,12 @@ import { useEffect, useRef } from "preact/hooks";
 export function Menu({
   label,
   title,
+  onToggle,
   children,
 }: {
   label: ComponentChildren;
   title?: string;
+  onToggle?: (isOpen: boolean) => void;
   children: ComponentChildren;
 }) {
   const place = useRef<HTMLDetailsElement>(null);
@@ -34,7 +36,11 @@ export function Menu({
     };
   }, []);
   return (
-    <details class="menu" ref={place}>
+    <details
+      class="menu"
+      ref={place}
+      onToggle={(event) => onToggle?.(event.currentTarget.open)}
+    >
       <summary class="button" title={title}>
         {label}
       </summary>

@@ -9,6 +9,8 @@ import { Name } from "../parts/name";
 import type { ReferenceRow } from "./time_api";
 import { timeApi } from "./time_api";
 
+export const kMostBeside = 9; // curves beside this one
+
 interface Offered {
   runs: RunRow[];
   references: ReferenceRow[];
@@ -21,16 +23,18 @@ function Choice({
   text,
   note,
   checked,
+  disabled,
   onChange,
 }: {
   text: string;
   note: string;
   checked: boolean;
+  disabled?: boolean;
   onChange: () => void;
 }) {
   return (
     <label>
-      <input type="checkbox" checked={checked} onChange={onChange} />
+      <input type="checkbox" checked={checked} disabled={disabled} onChange={onChange} />
       <Name text={text} />
       <span class="small">{note}</span>
     </label>
@@ -39,9 +43,10 @@ function Choice({
 
 // Curves to lay beside this one: earlier runs of the same metric, and published results.
 export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names: string[] }) {
+  const [open, setOpen] = useState(false);
   const [text, setText] = useState("");
   const [offered, setOffered] = useState<Offered | null>(null);
-  usePoll(`others ${text}`, 60_000, async (signal) => {
+  usePoll(open ? `others ${text}` : null, 60_000, async (signal) => {
     const runs = await timeApi.others(text, signal);
     const references = await timeApi.references(signal).catch((error: unknown) => {
       if (error instanceof Refusal) return { references: [] };
@@ -50,15 +55,33 @@ export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names:
     setOffered({ runs: runs.runs, references: references.references });
   });
   const runs = (offered?.runs ?? []).filter(
-    (one) => one.id !== run.id && one.metric === run.metric,
+    (one) => one.id !== run.id && one.metric === run.metric && !ids.includes(one.id),
   );
-  const references = run.metric === "mlm_accuracy" ? (offered?.references ?? []) : [];
+  const published = run.metric === "mlm_accuracy" ? (offered?.references ?? []) : [];
+  const references = published.filter((one) => !names.includes(one.name));
   const count = ids.length + names.length;
-  const setIds = (next: string[]) => setQuery({ with: next.join(",") }, "replace");
-  const setNames = (next: string[]) =>
-    setQuery({ reference: next.map(encodeURIComponent).join(",") }, "replace");
+  const full = count >= kMostBeside;
+  const listOf = (next: string[]) => next.map(encodeURIComponent).join(",");
+  const setIds = (next: string[]) => setQuery({ with: listOf(next) }, "replace");
+  const setNames = (next: string[]) => setQuery({ reference: listOf(next) }, "replace");
   return (
-    <Menu label={count > 0 ? `Beside it: ${count}` : "Beside it"}>
+    <Menu label={count > 0 ? `Beside it: ${count}` : "Beside it"} onToggle={setOpen}>
+      {count > 0 && (
+        <div class="choices chosen" role="group" aria-label="Chosen">
+          {ids.map((id) => (
+            <Choice key={id} text={id} note="" checked onChange={() => setIds(toggled(ids, id))} />
+          ))}
+          {names.map((name) => (
+            <Choice
+              key={name}
+              text={name}
+              note="published"
+              checked
+              onChange={() => setNames(toggled(names, name))}
+            />
+          ))}
+        </div>
+      )}
       <label class="wide">
         Runs that reached their target
         <input
@@ -74,14 +97,20 @@ export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names:
             key={one.id}
             text={one.id}
             note={show.duration(one.time_to_accuracy_seconds)}
-            checked={ids.includes(one.id)}
+            checked={false}
+            disabled={full}
             onChange={() => setIds(toggled(ids, one.id))}
           />
         ))}
         {offered && runs.length === 0 && <p class="small">No other run of this metric.</p>}
+        {!offered && open && <p class="small">Loading…</p>}
       </div>
       <p class="small">
-        {references.length > 0 ? "Published results" : "Published results: none are imported"}
+        {published.length > 0
+          ? "Published results"
+          : run.metric === "mlm_accuracy"
+            ? "Published results: none are imported"
+            : `Published results have no ${show.metricTitle(run.metric)}`}
       </p>
       <div class="choices">
         {references.map((one) => (
@@ -91,11 +120,13 @@ export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names:
             note={[one.submitter, one.chips == null ? null : `${one.chips} chips`]
               .filter((part) => part != null)
               .join(", ")}
-            checked={names.includes(one.name)}
+            checked={false}
+            disabled={full}
             onChange={() => setNames(toggled(names, one.name))}
           />
         ))}
       </div>
+      {full && <p class="small">At most {kMostBeside} curves stand beside this one.</p>}
     </Menu>
   );
 }

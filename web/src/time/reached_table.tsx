@@ -1,4 +1,5 @@
-import type { Run } from "../base/api";
+import type { Prediction, Run } from "../base/api";
+import { hasEnded } from "../base/api";
 import * as show from "../base/format";
 import type { Earlier, TimeToAccuracy } from "./time_api";
 import { tellingPredictions } from "./time_figures";
@@ -10,7 +11,7 @@ const kModels: Record<string, string> = {
 };
 
 function Predicted({ share, made, whole }: { share: number; made: Earlier; whole: boolean }) {
-  const held = made.held == null ? "open yet" : made.held ? "held" : "did not hold";
+  const held = made.held == null ? "not known yet" : made.held ? "held" : "did not hold";
   return (
     <tr>
       <td class="num">
@@ -29,12 +30,38 @@ function Predicted({ share, made, whole }: { share: number; made: Earlier; whole
   );
 }
 
-function Predictions({ run, time }: { run: Run; time: TimeToAccuracy }) {
+// Where the target is expected to be met, in words.
+export function Expected({ run, prediction }: { run: Run; prediction: Prediction | null }) {
+  if (run.target == null || hasEnded(run) || run.target_reached) return null;
+  if (!prediction) {
+    return <p class="small">No predicted crossing: the curve does not say enough yet.</p>;
+  }
+  const { seconds, low, high, confidence, model } = prediction;
+  return (
+    <p class="expected">
+      Predicted crossing of {show.metric(run.metric, run.target)}: <b>{show.clock(seconds)}</b>,
+      between {show.clock(low)} and {show.clock(high)} ({Math.round(100 * confidence)}&#8239;%
+      interval), since the first step
+      {model != null && `; from ${kModels[model] ?? model}`}.
+    </p>
+  );
+}
+
+function Predictions({
+  run,
+  time,
+  elapsed,
+}: {
+  run: Run;
+  time: TimeToAccuracy;
+  elapsed: number | null;
+}) {
   const crossed = time.time_to_accuracy_seconds;
-  const newest = time.earlier_predictions[time.earlier_predictions.length - 1];
-  const whole = crossed ?? newest?.made_at_seconds ?? null;
-  const telling = tellingPredictions(time.earlier_predictions, whole);
+  const all = time.earlier_predictions;
+  const telling = tellingPredictions(all, crossed ?? elapsed);
   if (run.target == null || telling.length === 0) return null;
+  const judged = all.filter((one) => one.held != null);
+  const held = judged.filter((one) => one.held);
   return (
     <section class="time-part" aria-labelledby="predictions">
       <h2 id="predictions">How predictions turned out</h2>
@@ -65,15 +92,25 @@ function Predictions({ run, time }: { run: Run; time: TimeToAccuracy }) {
           </tbody>
         </table>
       </div>
-      {crossed != null && (
-        <p class="small">The target was met at {show.clock(crossed)} since the first step.</p>
-      )}
+      <p class="small">
+        {judged.length > 0 &&
+          `Outcome known of ${judged.length}: ${held.length} held (80\u202f% should). `}
+        {crossed != null && `The target was met ${show.clock(crossed)} after the first step.`}
+      </p>
     </section>
   );
 }
 
 // When each level was reached first, on the clock of time to accuracy.
-export function ReachedTable({ run, time }: { run: Run; time: TimeToAccuracy }) {
+export function ReachedTable({
+  run,
+  time,
+  elapsed,
+}: {
+  run: Run;
+  time: TimeToAccuracy;
+  elapsed: number | null; // since the first step
+}) {
   const first = show.isLoss(time.metric) ? "at or below" : "at or above";
   return (
     <div class="levels">
@@ -113,7 +150,7 @@ export function ReachedTable({ run, time }: { run: Run; time: TimeToAccuracy }) 
           </div>
         </section>
       )}
-      <Predictions run={run} time={time} />
+      <Predictions run={run} time={time} elapsed={elapsed} />
     </div>
   );
 }

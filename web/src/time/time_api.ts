@@ -46,15 +46,24 @@ export interface Reference extends ReferenceRow {
 const run = (id: string) => `runs/${encodeURIComponent(id)}`;
 export const kMostEvents = 1000; // the API's limit of an answer
 const kBuckets = 500;
+const kStepBuckets = 2000; // the API's limit: of fewer steps each is looked at
 
 export const timeApi = {
   told: (id: string, thresholds: number[], signal: AbortSignal) => {
     const query = thresholds.length > 0 ? `?thresholds=${thresholds.join(",")}` : "";
     return get<TimeToAccuracy>(`${run(id)}/time_to_accuracy${query}`, signal);
   },
-  charts: (ids: string[], x: string, signal: AbortSignal) => {
-    const runs = ids.map(encodeURIComponent).join(",");
-    return get<Charts>(`metrics?runs=${runs}&series=metric&x=${x}&buckets=${kBuckets}`, signal);
+  charts: (id: string, x: string, signal: AbortSignal) => {
+    const query = `runs=${encodeURIComponent(id)}&series=metric&x=${x}&buckets=${kBuckets}`;
+    return get<Charts>(`metrics?${query}`, signal);
+  },
+  steps: (id: string, isOver: boolean, signal: AbortSignal) => {
+    const buckets = isOver ? kStepBuckets : kBuckets;
+    const series = "series=step_seconds,exposed_seconds&x=step";
+    return get<Charts>(
+      `metrics?runs=${encodeURIComponent(id)}&${series}&buckets=${buckets}`,
+      signal,
+    );
   },
   events: (id: string, signal: AbortSignal) =>
     get<EventPage>(`events?run=${encodeURIComponent(id)}&limit=${kMostEvents}`, signal),

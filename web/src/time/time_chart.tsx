@@ -1,43 +1,50 @@
-import { useCallback, useMemo, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
-import type { Run } from "../base/api";
+import type { Prediction, Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
-import type { Pen, Span } from "../parts/chart";
+import type { Line, Pen, Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
+import { Name } from "../parts/name";
+import { Swatch } from "../parts/swatch";
 import { Labels, crossing, forecast, level } from "../run/curve_marks";
-import type { History } from "../run/history";
-import type { AxisName, Curve, Idle, Mark, Point } from "./time_figures";
-import { aligned, clusters, kAxes } from "./time_figures";
+import { EventLane, kMarkWidth } from "./lane";
+import type { Mark } from "./marks";
+import { clusters, worstOf } from "./marks";
+import type { AxisName, Curve, Idle, Point } from "./time_figures";
+import { aligned, kAxes } from "./time_figures";
 
 export interface OtherCurve {
   name: string;
   points: Point[];
+  colour: string;
+  dash: number[];
 }
-
-const kDashes = [[6, 4], [2, 3], [8, 3, 2, 3], [1, 4], [12, 4]];
-const kMarkWidth = 16; // px; marks nearer than that stand together
 
 // The metric by one of the clocks, with what happened meanwhile.
 export interface TimeChartProps {
   run: Run;
-  history: History;
   axis: AxisName;
   curve: Curve;
   others: OtherCurve[];
   idle: Idle[];
   marks: Mark[];
+  colour: string; // of this run
   reached: number | null; // on this axis
+  prediction: Prediction | null; // likewise; null: none, or the axis has no time
+  now: number; // where the run's time ends on the axis; 0: not known
 }
 
-function spanOf({ run, history, axis, curve, others }: TimeChartProps): Span {
+function spanOf({ run, axis, curve, others, prediction, now, marks }: TimeChartProps): Span {
   const ends = [curve.kept, curve.abandoned, ...others.map((other) => other.points)].map(
     (points) => points[points.length - 1]?.[0] ?? 0,
   );
-  const now = Math.max(...ends, axis === "device_hours" ? 1e-6 : 1);
-  const isAhead = axis === "wall" && !hasEnded(run) && !run.target_reached && history.prediction;
-  const ahead = isAhead ? Math.min(history.prediction!.high * 1.02, now * 4) : 0;
-  return { min: 0, max: Math.max(now * 1.015, ahead) };
+  // Events behind the end of the run, as changes of what is over, do not squeeze the curve.
+  const inTime = kAxes[axis].isClock ? [] : marks.map((mark) => mark.x);
+  const end = Math.max(...ends, ...inTime, now, axis === "device_hours" ? 1e-6 : 1);
+  const isAhead = prediction && !hasEnded(run) && !run.target_reached;
+  const ahead = isAhead ? Math.min(prediction.high * 1.02, end * 4) : 0;
+  return { min: 0, max: Math.max(end * 1.015, ahead) };
 }
 
 function shade(pen: Pen, idle: Idle[]) {
@@ -54,58 +61,97 @@ function shade(pen: Pen, idle: Idle[]) {
   context.restore();
 }
 
-// A line down from the top with a word; of several events the first one's and how many more.
-function drawMarks(pen: Pen, labels: Labels, marks: Mark[], unit: number) {
+function stroke(pen: Pen, x: number, colour: string, dash: number[], width: number) {
   const { context, box, ratio } = pen;
-  for (const group of clusters(marks, unit * kMarkWidth)) {
-    const first = group[0];
-    if (!first) continue;
+  context.save();
+  context.strokeStyle = pen.colour(colour);
+  context.lineWidth = width * ratio;
+  context.setLineDash(dash.map((one) => one * ratio));
+  context.beginPath();
+  context.moveTo(x, box.top);
+  context.lineTo(x, box.top + box.height);
+  context.stroke();
+  context.restore();
+}
+
+// A line down from the top with a word; of several events the worst one's and how many more.
+function drawMarks(pen: Pen, labels: Labels, marks: Mark[], unit: number) {
+  const { box, ratio } = pen;
+  const lines = marks.filter((mark) => !mark.isCheckpoint);
+  for (const group of clusters(lines, unit * kMarkWidth)) {
+    const [first, worst] = [group[0], worstOf(group)];
+    if (!first || !worst) continue;
     const x = Math.round(pen.x(first.x)) + 0.5;
     if (x < box.left || x > box.left + box.width) continue;
-    context.save();
-    context.strokeStyle = pen.colour(first.tone);
-    context.lineWidth = ratio;
-    context.setLineDash([3 * ratio, 3 * ratio]);
-    context.beginPath();
-    context.moveTo(x, box.top);
-    context.lineTo(x, box.top + box.height);
-    context.stroke();
-    context.restore();
+    stroke(pen, x, worst.tone, [3, 3], 1);
     const more = group.length > 1 ? ` +${group.length - 1}` : "";
-    labels.put(first.word + more, x + 3 * ratio, box.top + 14 * ratio, first.tone, "left");
+    labels.put(worst.word + more, x + 3 * ratio, box.top + 14 * ratio, worst.tone, "left");
   }
 }
 
-function useDrawing(props: TimeChartProps, span: Span) {
-  const { run, history, axis, curve, idle, marks, reached } = props;
+// Checkpoints are many: small diamonds that stand on the axis.
+function drawCheckpoints(pen: Pen, marks: Mark[]) {
+  const { context, box, ratio } = pen;
+  const bottom = box.top + box.height;
+  context.save();
+  context.fillStyle = pen.colour("muted");
+  for (const mark of marks) {
+    const x = pen.x(mark.x);
+    if (!mark.isCheckpoint || x < box.left || x > box.left + box.width) continue;
+    context.beginPath();
+    context.moveTo(x, bottom - 8 * ratio);
+    context.lineTo(x + 4 * ratio, bottom - 4 * ratio);
+    context.lineTo(x, bottom);
+    context.lineTo(x - 4 * ratio, bottom - 4 * ratio);
+    context.fill();
+  }
+  context.restore();
+}
+
+interface Box {
+  left: number;
+  width: number;
+}
+
+function useDrawing(
+  props: TimeChartProps,
+  span: Span,
+  picked: number | null,
+  onBox: (box: Box) => void,
+) {
+  const { run, axis, curve, idle, marks, reached, prediction } = props;
   return useCallback(
     (pen: Pen) => {
       const labels = new Labels(pen);
+      const { box, ratio } = pen;
+      onBox({ left: box.left / ratio, width: box.width / ratio });
       shade(pen, idle);
+      if (picked != null) stroke(pen, Math.round(pen.x(picked)) + 0.5, "accent", [], 2);
       if (run.target != null) {
         const text = `target ${show.metric(run.metric, run.target)}`;
         const look = { colour: "good", pattern: [], side: "left" as const };
         level(pen, labels, { value: run.target, text, ...look });
       }
       if (reached != null) crossing(pen, labels, reached, placeText(axis, reached));
-      const unit = ((span.max - span.min) / pen.box.width) * pen.ratio;
-      drawMarks(pen, labels, marks, unit);
+      drawCheckpoints(pen, marks);
+      drawMarks(pen, labels, marks, ((span.max - span.min) / box.width) * ratio);
       const newest = curve.kept[curve.kept.length - 1];
-      const open = axis === "wall" && run.target != null && reached == null && !hasEnded(run);
-      if (open && newest && history.prediction) {
-        forecast(pen, labels, newest, run.target ?? 0, history.prediction);
+      const open = run.target != null && reached == null && !hasEnded(run);
+      if (open && newest && prediction) {
+        forecast(pen, labels, newest, run.target ?? 0, prediction);
       }
     },
-    [run, history.prediction, axis, curve, idle, marks, reached, span.min, span.max],
+    [run, prediction, axis, curve, idle, marks, reached, span.min, span.max, picked],
   );
 }
 
 export function placeText(axis: AxisName, place: number): string {
   if (kAxes[axis].isClock) return show.clock(place);
-  return axis === "device_hours" ? `${show.number(place)} GPU-hours` : show.count(place);
+  if (axis === "device_hours") return `${show.number(place)} GPU-hours`;
+  return `${show.count(place)} ${axis === "step" ? "steps" : "samples"}`;
 }
 
-function summaryOf({ run, axis, curve, others, marks }: TimeChartProps): string {
+function summaryOf({ run, axis, curve, others, marks, idle }: TimeChartProps): string {
   const last = curve.kept[curve.kept.length - 1];
   const parts = [`${show.metricTitle(run.metric)} ${kAxes[axis].over}`];
   if (last) {
@@ -114,14 +160,59 @@ function summaryOf({ run, axis, curve, others, marks }: TimeChartProps): string 
   if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target)}`);
   if (others.length > 0) parts.push(`beside it ${others.map((one) => one.name).join(", ")}`);
   if (marks.length > 0) parts.push(`${marks.length} events`);
+  const still = idle.reduce((sum, one) => sum + one.to - one.from, 0);
+  if (still > 0) parts.push(`shaded ${show.duration(still)} without training`);
   return parts.join(", ");
 }
 
+function linesOf({ run, curve, others, colour }: TimeChartProps): Line[] {
+  const again = curve.abandoned.length > 0 ? "trained again since" : "";
+  return [
+    { name: run.name, colour, width: 2.25, points: 60 },
+    { name: again, colour, width: 1, opacity: 0.45, dash: [3, 3] },
+    ...others.map(({ name, colour: own, dash }) => ({ name, colour: own, width: 1.5, dash })),
+  ];
+}
+
+function Legend({ lines }: { lines: Line[] }) {
+  const named = lines.filter((line) => line.name !== "");
+  if (named.length < 2) return null;
+  return (
+    <ul class="time-legend">
+      {named.map(({ name, colour, dash }, i) => (
+        <li key={i}>
+          <Swatch look={{ colour, dash: dash ?? [] }} />
+          <Name text={name ?? ""} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+// Room for all curves and the target.
+function rangeFor(run: Run) {
+  return (low: number | null, high: number | null): [number, number] => {
+    const all = [low, high, run.target].filter((value) => value != null);
+    const top = Math.max(...all, 0.01) * 1.12;
+    if (show.isLoss(run.metric)) return [Math.min(...all, top) * 0.9, top];
+    return [Math.max(Math.min(...all, 0) * 1.12, -1), Math.min(top, 1)];
+  };
+}
+
 export function TimeChart(props: TimeChartProps) {
-  const { run, axis, curve, others } = props;
+  const { run, axis, curve, others, marks } = props;
   const [zoom, setZoom] = useState<Span | null>(null);
-  const full = useMemo(() => spanOf(props), [props.history, axis, curve, others, run]);
-  const overlay = useDrawing(props, zoom ?? full);
+  const [picked, setPicked] = useState<number | null>(null);
+  const [box, setBox] = useState<Box>({ left: 0, width: 0 });
+  const known = useRef(box);
+  const follow = useCallback((next: Box) => {
+    if (next.left === known.current.left && next.width === known.current.width) return;
+    known.current = next;
+    setBox(next);
+  }, []);
+  useEffect(() => setZoom(null), [axis]); // a part of one axis is none of another
+  const full = useMemo(() => spanOf(props), [axis, curve, others, marks, run, props.prediction]);
+  const overlay = useDrawing(props, zoom ?? full, picked, follow);
   const data = useMemo(
     () =>
       aligned([
@@ -131,30 +222,13 @@ export function TimeChart(props: TimeChartProps) {
       ]) as uPlot.AlignedData,
     [curve, others],
   );
-  const lines = [
-    { name: run.name, colour: "accent", width: 2.25, points: 60 },
-    { name: "trained again since", colour: "accent", width: 1, opacity: 0.45, dash: [3, 3] },
-    ...others.map(({ name }, i) => ({
-      name,
-      colour: "muted",
-      width: 1.5,
-      dash: kDashes[i % kDashes.length] ?? [],
-    })),
-  ];
-  if (curve.abandoned.length === 0) lines[1] = { ...lines[1]!, name: "" };
-  const values = useCallback(
-    (low: number | null, high: number | null): [number, number] => {
-      const all = [low, high, run.target].filter((value) => value != null);
-      const top = Math.max(...all, 0.01) * 1.12;
-      if (show.isLoss(run.metric)) return [Math.min(...all, top) * 0.9, top];
-      return [Math.max(Math.min(...all, 0) * 1.12, -1), Math.min(top, 1)];
-    },
-    [run.target, run.metric],
-  );
+  const lines = linesOf(props);
+  const values = useMemo(() => rangeFor(run), [run.target, run.metric]);
   const readout = (index: number | null) => {
-    const at = data[0][index ?? -1] ?? curve.kept[curve.kept.length - 1]?.[0];
+    const newest = curve.kept[curve.kept.length - 1]?.[0];
+    const row = index ?? (newest == null ? -1 : data[0].indexOf(newest));
+    const at = data[0][row];
     if (at == null) return null;
-    const row = index ?? data[0].indexOf(at);
     const said = lines.flatMap(({ name }, i) => {
       const value = data[i + 1]?.[row];
       return value == null || name === "" ? [] : [`${name} ${show.metric(run.metric, value)}`];
@@ -166,24 +240,34 @@ export function TimeChart(props: TimeChartProps) {
     );
   };
   return (
-    <Chart
-      title={`${show.metricTitle(run.metric)} ${kAxes[axis].over}`}
-      summary={summaryOf(props)}
-      readout={readout}
-      height={340}
-      data={data}
-      lines={lines}
-      full={full}
-      values={values}
-      format={(value) =>
-        show.isFraction(run.metric) ? `${Number((value * 100).toFixed(2))} %` : String(value)
-      }
-      overlay={overlay}
-      zoom={zoom}
-      onZoom={setZoom}
-      x={kAxes[axis]}
-      sync={null}
-      file={run.id}
-    />
+    <div class="time-chart">
+      <Chart
+        title={`${show.metricTitle(run.metric)} ${kAxes[axis].over}`}
+        summary={summaryOf(props)}
+        readout={readout}
+        height={340}
+        data={data}
+        lines={lines}
+        full={full}
+        values={values}
+        format={(value) =>
+          show.isFraction(run.metric) ? `${Number((value * 100).toFixed(2))} %` : String(value)
+        }
+        overlay={overlay}
+        zoom={zoom}
+        onZoom={setZoom}
+        x={kAxes[axis]}
+        sync={null}
+        file={run.id}
+      />
+      <EventLane
+        marks={marks}
+        span={zoom ?? full}
+        box={box}
+        place={(x) => placeText(axis, x)}
+        onPick={setPicked}
+      />
+      <Legend lines={lines} />
+    </div>
   );
 }

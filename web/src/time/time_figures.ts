@@ -1,9 +1,8 @@
 // What is computed for the view of time to accuracy. Pure, so that tests need no browser.
-import type { Charts, Run, RunEvent, Series } from "../base/api";
+import type { Charts, Run, Series } from "../base/api";
 import * as show from "../base/format";
-import type { Table } from "../parts/chart_data";
 import type { Kind, Strip } from "../run/strip";
-import type { Earlier, Reference, TimeToAccuracy } from "./time_api";
+import type { Earlier, Reference } from "./time_api";
 
 // The clocks of the chart, as the API has them.
 export const kAxes = {
@@ -69,91 +68,27 @@ export function aligned(curves: Point[][]): [number[], ...(number | null)[][]] {
   return [places, ...columns];
 }
 
-// Where a step lies on the axis, by the evaluations around it; null where there are none.
+// Where a step lies on the axis, by the evaluations around it and behind the last one as before it;
+// null where there are none.
 export function placeOfStep(series: Series | undefined, step: number): number | null {
   const at: Point[] = [];
   for (const bucket of series?.buckets ?? []) {
     if (!bucket.abandoned) at.push([bucket.to_step, bucket.to]);
   }
   at.sort((a, b) => a[0] - b[0]);
+  if (at.length === 0) return null;
   const next = at.findIndex(([to]) => to >= step);
-  const right = at[next];
-  if (!right) return null;
-  const left = next > 0 ? at[next - 1] : undefined;
-  if (!left) return right[0] > 0 ? (right[1] * step) / right[0] : right[1];
-  const share = right[0] > left[0] ? (step - left[0]) / (right[0] - left[0]) : 1;
-  return left[1] + share * (right[1] - left[1]);
+  const index = next < 0 ? at.length - 1 : next;
+  const right = at[index] ?? [0, 0];
+  const left = at[index - 1] ?? [0, 0];
+  if (!(right[0] > left[0])) return right[1];
+  return left[1] + ((step - left[0]) * (right[1] - left[1])) / (right[0] - left[0]);
 }
 
-export interface Mark {
-  x: number;
-  word: string; // what happened, in a word or two
-  tone: "bad" | "warn" | "good" | "muted";
-  text: string; // all that is known of it
-  at: string | null;
-}
-
-// Events that may bend a curve or break it. Checkpoints have marks of their own.
-const kWords: Record<string, [string, Mark["tone"]]> = {
-  "launch.ended": ["ended", "bad"],
-  "attempt.warning": ["warning", "warn"],
-  "checkpoint.failed": ["checkpoint failed", "bad"],
-  "node.blamed": ["node", "bad"],
-  "node.down": ["node down", "bad"],
-  "node.drained": ["node drained", "warn"],
-  "plan.tried": ["plan", "muted"],
-  "run.cancel_asked": ["cancel", "warn"],
-  "run.changed": ["changed", "muted"],
-  "run.extend_asked": ["extended", "muted"],
-  "run.failed": ["failed", "bad"],
-  "run.requeue_asked": ["requeue", "warn"],
-  "run.resume_asked": ["resume", "muted"],
-  "run.target_reached": ["target", "good"],
-};
-
-const seconds = (iso: string | null): number | null => {
+export const moment = (iso: string | null): number | null => {
   const time = iso ? Date.parse(iso) : NaN;
   return Number.isFinite(time) ? time / 1000 : null;
 };
-
-export function marksOf(
-  events: RunEvent[],
-  run: Pick<Run, "created_at" | "started_at">,
-  axis: AxisName,
-  series: Series | undefined,
-): Mark[] {
-  const zero = seconds(axis === "wall" ? run.started_at : run.created_at);
-  const marks: Mark[] = [];
-  for (const event of events) {
-    const words = kWords[event.kind];
-    if (!words) continue;
-    const at = seconds(event.at);
-    const inTime = axis === "wall" || axis === "wall_since_submission";
-    const x = inTime
-      ? at != null && zero != null
-        ? at - zero
-        : null
-      : event.step != null
-        ? placeOfStep(series, event.step)
-        : null;
-    if (x == null || x < 0) continue;
-    const where = [event.node, event.checkpoint].filter((one) => one != null).join(", ");
-    const said = [words[0], where, event.words ?? ""].filter((one) => one !== "").join(": ");
-    marks.push({ x, word: words[0], tone: words[1], text: show.withoutEscapes(said), at: event.at });
-  }
-  return marks.sort((a, b) => a.x - b.x);
-}
-
-// Marks that would lie on each other stand together.
-export function clusters(marks: Mark[], width: number): Mark[][] {
-  const groups: Mark[][] = [];
-  for (const mark of marks) {
-    const last = groups[groups.length - 1];
-    if (last?.[0] && mark.x - last[0].x < width) last.push(mark);
-    else groups.push([mark]);
-  }
-  return groups;
-}
 
 // Stretches of time in which nothing was trained, on the axis; none where it is no time.
 const kIdle: readonly Kind[] = ["queued", "requeued", "starting", "stalled"];
@@ -168,7 +103,7 @@ export function idleOf(
   axis: AxisName,
 ): Idle[] {
   if (axis !== "wall" && axis !== "wall_since_submission") return [];
-  const [submitted, first] = [seconds(run.created_at), seconds(run.started_at)];
+  const [submitted, first] = [moment(run.created_at), moment(run.started_at)];
   const offset = axis === "wall" && submitted != null && first != null ? first - submitted : 0;
   return list.flatMap((strip) =>
     strip.segments
@@ -179,36 +114,6 @@ export function idleOf(
         kind: one.kind,
       })),
   );
-}
-
-// Where the time since the submission went. What no part accounts for is a part, too, so that they
-// add up to the whole.
-export interface Share {
-  name: string;
-  help: string;
-  kind: string;
-  seconds: number;
-  share: number;
-}
-export function sharesOf(time: TimeToAccuracy["time"]): Share[] {
-  const whole = time.whole_seconds;
-  if (whole == null || whole <= 0) return [];
-  const parts: [string, string, string, number | null][] = [
-    ["Waiting", "in the queue, or between attempts", "waiting", time.waiting_seconds],
-    ["Starting", "from the start of an attempt to its first step", "starting", time.starting_seconds],
-    ["Training", "steps", "training", time.training_seconds],
-    ["Other", "evaluations, checkpoints, and what lies between steps", "other", time.other_seconds],
-  ];
-  const known = parts.filter((part) => part[3] != null);
-  const rest = whole - known.reduce((sum, part) => sum + (part[3] ?? 0), 0);
-  if (rest > 0.001 * whole) known.push(["Not known", "no part accounts for it", "unknown", rest]);
-  return known.map(([name, help, kind, value]) => ({
-    name,
-    help,
-    kind,
-    seconds: value ?? 0,
-    share: (value ?? 0) / whole,
-  }));
 }
 
 // Round values of the metric below the best one and the target, for the table of when each was
@@ -252,15 +157,4 @@ export function tellingPredictions(
     }
   }
   return found;
-}
-
-export function tableOfMarks(marks: Mark[], axis: AxisName): Table {
-  return {
-    columns: [kAxes[axis].name, "Time", "Event"],
-    rows: marks.map((mark) => [
-      Number(mark.x.toFixed(3)),
-      mark.at == null ? null : show.utc(mark.at),
-      mark.text,
-    ]),
-  };
 }

@@ -1,36 +1,57 @@
 import { useMemo, useState } from "preact/hooks";
-import type { Attempts, Charts, Checkpoint, Run, RunEvent } from "../base/api";
+import type {
+  Attempts,
+  Charts,
+  Checkpoint,
+  Prediction,
+  Run,
+  RunEvent,
+  Series,
+} from "../base/api";
 import { api, hasEnded } from "../base/api";
+import { lookOf, slotsOf } from "../base/colours";
 import { usePoll } from "../base/poll";
+import { Refusal } from "../base/request";
 import { setQuery, useRoute } from "../base/route";
 import { DataTable } from "../parts/data_table";
 import { ErrorPanel } from "../parts/notices";
 import type { History } from "../run/history";
 import { strips } from "../run/strip";
-import { CurveMenu } from "./curve_menu";
-import { ReachedTable } from "./reached_table";
-import type { Reference, TimeToAccuracy } from "./time_api";
+import { CurveMenu, kMostBeside } from "./curve_menu";
+import type { Mark } from "./marks";
+import { marksOf, tableOfMarks } from "./marks";
+import { Expected, ReachedTable } from "./reached_table";
+import type { TimeToAccuracy } from "./time_api";
 import { kMostEvents, timeApi } from "./time_api";
 import type { OtherCurve } from "./time_chart";
 import { TimeChart } from "./time_chart";
-import type { AxisName, Mark } from "./time_figures";
+import type { AxisName } from "./time_figures";
 import {
   axisOf,
   curveOf,
   idleOf,
   kAxes,
-  marksOf,
+  moment,
   placeOfStep,
   referencePoints,
   seriesOf,
-  tableOfMarks,
   thresholds,
 } from "./time_figures";
 import { WhereItWent } from "./where_it_went";
 
-const kMostOthers = 9; // runs beside this one
+const kDashes = [[6, 4], [2, 3], [8, 3, 2, 3], [1, 4], [12, 4]];
 
-const words = (text: string | null) => (text ?? "").split(",").filter((word) => word !== "");
+// A list in the address: no word twice, and what is no such list has none of them.
+function wordsIn(text: string | null): string[] {
+  const found = (text ?? "").split(",").flatMap((word) => {
+    try {
+      return word === "" ? [] : [decodeURIComponent(word)];
+    } catch {
+      return [];
+    }
+  });
+  return [...new Set(found)].slice(0, kMostBeside);
+}
 
 interface Told {
   time: TimeToAccuracy;
@@ -43,7 +64,7 @@ function useTold(run: Run) {
   const [told, setTold] = useState<Told | null>(null);
   const asked = thresholds(run.metric, run.value, run.target, run.baseline);
   const key = `${run.id} ${run.state} ${run.attempts} ${asked.join(",")}`;
-  const health = usePoll(key, hasEnded(run) ? 30_000 : 5000, async (signal) => {
+  const health = usePoll(key, hasEnded(run) ? 15_000 : 5000, async (signal) => {
     const [time, attempts, page] = await Promise.all([
       timeApi.told(run.id, asked, signal),
       api.attempts(run.id, signal),
@@ -54,25 +75,57 @@ function useTold(run: Run) {
   return { told, health };
 }
 
-// The curves at this axis, of this run and of those that are chosen.
-function useCurves(run: Run, axis: AxisName, ids: string[]) {
-  const [charts, setCharts] = useState<{ key: string; charts: Charts } | null>(null);
-  const key = `${run.id} ${axis} ${ids.join(",")}`;
-  const health = usePoll(key, hasEnded(run) ? 30_000 : 2000, async (signal) => {
-    const found = await timeApi.charts([run.id, ...ids], axis, signal);
-    setCharts({ key, charts: found });
+// The run's evaluations; until those at another axis have come, the ones before.
+function useCurve(run: Run, axis: AxisName) {
+  const [known, setKnown] = useState<{ axis: AxisName; charts: Charts } | null>(null);
+  const health = usePoll(`${run.id} ${axis}`, hasEnded(run) ? 15_000 : 2000, async (signal) => {
+    const charts = await timeApi.charts(run.id, axis, signal);
+    setKnown({ axis, charts });
   });
-  return { charts: charts?.key === key ? charts.charts : null, health };
+  return { known, health };
 }
 
-function useReferences(names: string[]): Reference[] {
-  const [found, setFound] = useState<Reference[]>([]);
-  const missing = names.filter((name) => !found.some((one) => one.name === name));
-  usePoll(missing.length > 0 ? missing.join(",") : null, 5000, async (signal) => {
-    const come = await Promise.all(missing.map((name) => timeApi.reference(name, signal)));
-    setFound((known) => [...known, ...come]);
+// How long the steps took. Of a run that is over it is asked once.
+function useSteps(run: Run) {
+  const over = hasEnded(run);
+  const [known, setKnown] = useState<{ steps: Series | null; final: boolean } | null>(null);
+  const key = known?.final ? null : `${run.id} ${over}`;
+  usePoll(key, 15_000, async (signal) => {
+    const charts = await timeApi.steps(run.id, over, signal);
+    setKnown({ steps: charts.runs[0]?.steps ?? null, final: over });
   });
-  return found.filter((one) => names.includes(one.name));
+  return known?.steps ?? null;
+}
+
+// Null: the controller does not know it.
+type Found<T> = ReadonlyMap<string, T | null>;
+
+// Each of the names is asked for by itself, so that one that is gone does not take the others away.
+function useEach<T>(
+  kind: string,
+  names: string[],
+  ask: (name: string, signal: AbortSignal) => Promise<T>,
+): Found<T> {
+  const [found, setFound] = useState<{ kind: string; all: Found<T> }>({ kind, all: new Map() });
+  const all: Found<T> = found.kind === kind ? found.all : new Map();
+  const missing = names.filter((name) => !all.has(name));
+  const key = missing.length > 0 ? `${kind} ${missing.join(",")}` : null;
+  usePoll(key, 5000, async (signal) => {
+    const come = await Promise.all(
+      missing.map(async (name): Promise<[string, T | null]> => {
+        const one = await ask(name, signal).catch((error: unknown) => {
+          if (error instanceof Refusal) return null;
+          throw error;
+        });
+        return [name, one];
+      }),
+    );
+    setFound((old) => ({
+      kind,
+      all: new Map([...(old.kind === kind ? old.all : []), ...come]),
+    }));
+  });
+  return all;
 }
 
 function AxisChoice({ axis }: { axis: AxisName }) {
@@ -109,6 +162,56 @@ function Marks({ marks, axis, cut }: { marks: Mark[]; axis: AxisName; cut: boole
   );
 }
 
+// The curves that the reader has chosen, and what is to be said of those that are not drawn.
+function useOthers(run: Run, axis: AxisName, ids: string[], names: string[]) {
+  const series = useEach(axis, ids, (id, signal) => timeApi.charts(id, axis, signal));
+  const references = useEach("reference", names, timeApi.reference);
+  return useMemo(() => {
+    const slots = slotsOf([run.id, ...ids]);
+    const curves: OtherCurve[] = [];
+    const notes: string[] = [];
+    const add = (curve: OtherCurve, why: string) => {
+      if (curve.points.length > 0) curves.push(curve);
+      else notes.push(`${curve.name} ${why}`);
+    };
+    for (const id of ids) {
+      const charts = series.get(id);
+      if (charts === null) notes.push(`${id} is not known`);
+      if (!charts) continue;
+      const points = curveOf(charts.runs[0]?.evaluations).kept;
+      add({ name: id, points, ...lookOf(slots.get(id) ?? 0) }, "has no evaluation");
+    }
+    names.forEach((name, i) => {
+      const reference = references.get(name);
+      if (reference === null) notes.push(`${name} is not known`);
+      if (!reference) return;
+      const points = run.metric === "mlm_accuracy" ? referencePoints(reference, axis) : null;
+      const dash = kDashes[i % kDashes.length] ?? [];
+      add({ name, points: points ?? [], colour: "muted", dash }, "has nothing on this axis");
+    });
+    const colour = ids.length > 0 ? lookOf(slots.get(run.id) ?? 0).colour : "accent";
+    return { curves, notes, colour };
+  }, [series, references, ids.join(","), names.join(","), axis, run.id, run.metric]);
+}
+
+// A prediction counts from the first step.
+function onAxis(axis: AxisName, wait: number | null, prediction: Prediction | null) {
+  if (!prediction || axis === "wall") return prediction;
+  if (axis !== "wall_since_submission" || wait == null) return null;
+  const { seconds, low, high } = prediction;
+  return { ...prediction, seconds: seconds + wait, low: low + wait, high: high + wait };
+}
+
+function Nothing({ run }: { run: Run }) {
+  return (
+    <p class="nothing">
+      {hasEnded(run)
+        ? "It ended before its first evaluation: there is no curve."
+        : "No evaluation yet: the curve begins with the first one."}
+    </p>
+  );
+}
+
 // Time to accuracy: by which clock, what happened meanwhile, against what, and where the time went.
 export function TimeTab({
   run,
@@ -120,62 +223,63 @@ export function TimeTab({
   checkpoints: Checkpoint[];
 }) {
   const { query } = useRoute();
-  const axis = axisOf(query.get("x"));
-  const ids = words(query.get("with")).slice(0, kMostOthers);
-  const names = words(query.get("reference")).map(decodeURIComponent);
+  const asked = axisOf(query.get("x"));
+  const ids = wordsIn(query.get("with")).filter((id) => id !== run.id);
+  const names = wordsIn(query.get("reference")).slice(0, kMostBeside - ids.length);
   const { told, health } = useTold(run);
-  const { charts, health: curves } = useCurves(run, axis, ids);
-  const references = useReferences(names);
-  const series = seriesOf(charts, run.id);
+  const { known, health: curves } = useCurve(run, asked);
+  const axis = known?.axis ?? asked; // of what is drawn
+  const steps = useSteps(run);
+  const others = useOthers(run, axis, ids, names);
+  const series = known ? seriesOf(known.charts, run.id) : undefined;
   const curve = useMemo(() => curveOf(series), [series]);
-  const marks = useMemo(
-    () => (told ? marksOf(told.events, run, axis, series) : []),
-    [told, run.created_at, run.started_at, axis, series],
-  );
+  const marks = useMemo(() => {
+    if (!told) return [];
+    const { events, attempts } = told;
+    const rows = { checkpoints: history.checkpoints, steps: history.steps };
+    return marksOf({ run, events, told: attempts, series, ...rows }, axis);
+  }, [told, run.created_at, run.started_at, history, axis, series]);
   const idle = useMemo(() => {
     if (!told) return [];
-    const { steps, evaluations } = history;
-    const known = { run, told: told.attempts, steps, evaluations, checkpoints, requeues: [] };
-    return idleOf(strips(known), run, axis);
+    const rows = { steps: history.steps, evaluations: history.evaluations, checkpoints };
+    return idleOf(strips({ run, told: told.attempts, ...rows, requeues: [] }), run, axis);
   }, [told, run, history, checkpoints, axis]);
-  const others = useMemo<OtherCurve[]>(
-    () => [
-      ...ids.map((id) => ({ name: id, points: curveOf(seriesOf(charts, id)).kept })),
-      ...references.flatMap((reference) => {
-        const points = run.metric === "mlm_accuracy" ? referencePoints(reference, axis) : null;
-        return points ? [{ name: reference.name, points }] : [];
-      }),
-    ],
-    [charts, references, ids.join(","), axis, run.metric],
-  );
+  const [submitted, first] = [moment(run.created_at), moment(run.started_at)];
+  const wait = submitted != null && first != null ? first - submitted : null;
+  const whole = told?.time.time.whole_seconds ?? null;
+  const elapsed = whole == null || wait == null ? null : whole - wait;
+  const now = axis === "wall" ? elapsed : axis === "wall_since_submission" ? whole : null;
+  const chart = {
+    ...{ run, axis, curve, idle, marks, colour: others.colour, now: now ?? 0 },
+    others: others.curves,
+    reached: reachedOn(axis, run, told?.time ?? null, series),
+    prediction: onAxis(axis, wait, history.prediction),
+  };
   const refusal = health.refusal ?? curves.refusal;
-  const reached = reachedOn(axis, run, told?.time ?? null, series);
-  const left = references.length + ids.length - others.length;
+  const isCut = (told?.events.length ?? 0) >= kMostEvents;
   return (
     <>
       {refusal && <ErrorPanel title="The controller refused" text={refusal.message} />}
-      <div class="curves-head">
-        <AxisChoice axis={axis} />
+      <div class="curves-head time-head">
+        <AxisChoice axis={asked} />
         <CurveMenu run={run} ids={ids} names={names} />
       </div>
-      {left > 0 && (
-        <p class="small">
-          {left === 1 ? "One curve has" : `${left} curves have`} nothing on this axis.
-        </p>
-      )}
-      {curve.kept.length === 0 && charts ? (
-        <p class="nothing">No evaluation yet: the curve begins with the first one.</p>
-      ) : (
-        <TimeChart {...{ run, history, axis, curve, others, idle, marks, reached }} />
-      )}
+      {others.notes.length > 0 && <p class="small">Not drawn: {others.notes.join("; ")}.</p>}
+      {known && curve.kept.length === 0 && <Nothing run={run} />}
+      {curve.kept.length > 0 && <TimeChart {...chart} />}
       {idle.length > 0 && (
         <p class="small">
           Shaded: {[...new Set(idle.map((one) => one.kind))].join(", ")} (nothing is trained).
         </p>
       )}
-      <Marks marks={marks} axis={axis} cut={(told?.events.length ?? 0) >= kMostEvents} />
-      {told && <ReachedTable run={run} time={told.time} />}
-      {told && <WhereItWent run={run} time={told.time} />}
+      <Expected run={run} prediction={history.prediction} />
+      <Marks marks={marks} axis={axis} cut={isCut} />
+      {told && <ReachedTable run={run} time={told.time} elapsed={elapsed} />}
+      {told && (
+        <WhereItWent
+          {...{ run, steps, checkpoints, time: told.time, timeline: history.timeline }}
+        />
+      )}
       {!told && !refusal && <p class="loading">Loading…</p>}
     </>
   );

@@ -1,0 +1,108 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import * as show from "../base/format";
+import { When } from "../parts/when";
+import type { Span } from "../parts/chart_data";
+import type { Mark } from "./marks";
+import { clusters, wordsOf, worstOf } from "./marks";
+
+export const kMarkWidth = 26; // px; marks nearer than that stand together
+const kGlyphs = { bad: "✕", warn: "!", muted: "•" };
+
+function glyphOf(group: Mark[]): string {
+  if (group.length > 1) return group.length > 99 ? "99+" : String(group.length);
+  const mark = group[0];
+  return mark?.isCheckpoint ? "◆" : kGlyphs[mark?.tone ?? "muted"];
+}
+
+// What is known of the events of one mark.
+function Picked({ group, place }: { group: Mark[]; place: (x: number) => string }) {
+  return (
+    <ul class="picked" aria-live="polite">
+      {group.map((mark, i) => (
+        <li key={i}>
+          <b class={mark.tone}>{mark.word}</b> at {place(mark.x)}
+          {mark.at != null && (
+            <span class="small">
+              <When at={mark.at} />
+            </span>
+          )}
+          <span class="said">{mark.text}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+// A button below the curve for each mark on it, or for several that would lie on each other. One
+// stop of the tab key; arrows lead from one to the next, and what has the focus is told.
+export function EventLane({
+  marks,
+  span,
+  box,
+  place,
+  onPick,
+}: {
+  marks: Mark[];
+  span: Span;
+  box: { left: number; width: number }; // of the plot, in CSS pixels
+  place: (x: number) => string;
+  onPick: (x: number | null) => void;
+}) {
+  const [at, setAt] = useState(0); // of the one that takes the focus
+  const [open, setOpen] = useState<number | null>(null); // x of the first event of the one that is open
+  const bar = useRef<HTMLDivElement>(null);
+  const width = span.max - span.min;
+  const seen = marks.filter((mark) => mark.x >= span.min && mark.x <= span.max);
+  const groups = box.width > 0 ? clusters(seen, (width / box.width) * kMarkWidth) : [];
+  const shown = groups.find((group) => group[0]?.x === open);
+  const current = Math.min(at, groups.length - 1);
+  useEffect(() => onPick(shown?.[0]?.x ?? null), [shown?.[0]?.x]);
+  if (seen.length === 0) return null;
+  const moveTo = (index: number) => {
+    setAt(index);
+    bar.current?.querySelectorAll("button")[index]?.focus();
+  };
+  const press = (event: KeyboardEvent) => {
+    const last = groups.length - 1;
+    const to = { ArrowRight: current + 1, ArrowLeft: current - 1, Home: 0, End: last }[event.key];
+    if (to != null) moveTo(Math.max(0, Math.min(last, to)));
+    else if (event.key === "Escape" && open != null) setOpen(null);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return (
+    <>
+      <div
+        class="lane"
+        role="toolbar"
+        aria-label="Events on the curve"
+        ref={bar}
+        onKeyDown={press}
+        style={{ marginLeft: `${box.left}px`, width: `${box.width}px` }}
+      >
+        {groups.map((group, i) => {
+          const x = group[0]?.x ?? 0;
+          const tone = worstOf(group)?.tone ?? "muted";
+          return (
+            <button
+              key={x}
+              type="button"
+              class={`event ${tone}`}
+              style={{ left: `${(100 * (x - span.min)) / width}%` }}
+              tabIndex={i === current ? 0 : -1}
+              aria-pressed={group === shown}
+              aria-label={`${place(x)}: ${wordsOf(group)}`}
+              title={show.withoutEscapes(wordsOf(group))}
+              onFocus={() => setAt(i)}
+              onClick={() => setOpen(group === shown ? null : x)}
+            >
+              {glyphOf(group)}
+            </button>
+          );
+        })}
+      </div>
+      {shown && <Picked group={shown} place={place} />}
+    </>
+  );
+}
