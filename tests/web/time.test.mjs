@@ -1,209 +1,467 @@
-// Time to accuracy: what is computed, and the tab over a real controller.
+// Time to accuracy: the curve by any clock, events and down time on it, other curves, predictions,
+// and where the time went.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { after, before, test as plain } from "node:test";
+import { after, before, test as plainTest } from "node:test";
 import { fileURLToPath } from "node:url";
+import { LiveRun } from "./live_run.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
-import { Visitor, launch } from "./setup.mjs";
+import { Visitor, kPatience, launch } from "./setup.mjs";
 
 const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { build } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = await build({
+const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
+const bundle = buildSync({
+  stdin: {
+    contents: `export * from "./src/time/marks"; export * from "./src/time/time_parts";
+      export * as figures from "./src/time/time_figures"; export * as show from "./src/base/format";`,
+    resolveDir: web,
+  },
   absWorkingDir: web,
-  entryPoints: ["src/time/time_figures.ts"],
   bundle: true,
-  write: false,
   format: "esm",
+  write: false,
 });
-const figures = await import(`data:text/javascript,${encodeURIComponent(bundle.outputFiles[0].text)}`);
+const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
+const pure = await import(`data:text/javascript;base64,${code}`);
+const { figures, show } = pure;
+
+const plain = (text) => text.replaceAll("\u202f", " ");
+const sum = (values) => values.reduce((all, one) => all + one, 0);
+const near = (a, b, within = 1e-9) => assert.ok(Math.abs(a - b) <= within, `${a} is not ${b}`);
+
+plainTest("rounded parts add up to the rounded whole", () => {
+  assert.deepEqual(pure.apportioned([1 / 3, 1 / 3, 1 / 3], 0.001), [334, 333, 333]);
+  assert.deepEqual(pure.apportioned([0.4, 0.4, 0.2], 1), [1, 0, 0]);
+  assert.deepEqual(pure.apportioned([], 0.1), []);
+  for (const values of [[0.05, 0.05, 0.9], [1e-9, 1 - 1e-9], [0.2495, 0.2495, 0.501]]) {
+    assert.equal(sum(pure.apportioned(values, 0.001)), 1000);
+  }
+});
+
+const bucket = (rows, abandoned = false) => ({ rows, abandoned, attempt: 1, from_step: 0, to_step: 0, from: 0, to: 0 });
+const three = (value) => [value, value, value, 1];
+
+plainTest("steps are split by their series, and all parts are the whole", () => {
+  const steps = {
+    rows: 10,
+    buckets: [bucket(4), bucket(4, true), bucket(2)],
+    series: {
+      step_seconds: [three(1), three(1), three(2)],
+      exposed_seconds: [three(0.25), three(0.5), three(0.5)],
+    },
+  };
+  const shares = pure.stepShares(steps);
+  // 4 + 4 + 4 seconds, of which 4 were lost; the others waited for 1 + 1.
+  near(shares.again, 4 / 12);
+  near(shares.exposed, 2 / 12);
+  assert.equal(shares.sampled, true);
+  const time = {
+    whole_seconds: 30,
+    waiting_seconds: 10,
+    starting_seconds: 5,
+    training_seconds: 12,
+    other_seconds: 3,
+  };
+  const parts = pure.partsOf(time, shares, [{ stall_seconds: 0.5 }, { stall_seconds: null }]);
+  const found = Object.fromEntries(parts.map((one) => [one.kind, one.seconds]));
+  const wanted = { waiting: 10, starting: 5, training: 6, exposed: 2, again: 4, saving: 0.5, other: 2.5 };
+  assert.deepEqual(Object.keys(found), Object.keys(wanted));
+  for (const [kind, seconds] of Object.entries(wanted)) near(found[kind], seconds);
+  near(sum(parts.map((one) => one.seconds)), 30);
+});
+
+plainTest("what no series says is not split, and what no part says is told", () => {
+  const time = { whole_seconds: 10, waiting_seconds: 1, starting_seconds: null, training_seconds: 6, other_seconds: 1 };
+  const parts = pure.partsOf(time, null, []);
+  assert.deepEqual(
+    parts.map((one) => [one.kind, one.seconds]),
+    [["waiting", 1], ["training", 6], ["other", 1], ["unknown", 2]],
+  );
+  assert.deepEqual(pure.partsOf({ ...time, whole_seconds: null }, null, []), []);
+  const long = pure.partsOf({ ...time, whole_seconds: 8 }, null, [{ stall_seconds: 5 }]);
+  assert.equal(long.find((one) => one.kind === "saving").seconds, 1); // no more than lies there
+});
+
+const kRun = { created_at: "2026-11-28T10:00:00Z", started_at: "2026-11-28T10:01:00Z" };
+const event = (kind, at, fields = {}) => ({
+  ...{ number: 1, kind, at, launch: null, attempt: null, step: null, checkpoint: null, node: null },
+  ...{ by: null, words: null, ...fields },
+});
+const sourcesOf = (fields) => ({
+  ...{ run: kRun, events: [], told: { launches: [], attempts: [] }, checkpoints: [], steps: [] },
+  ...{ series: undefined, ...fields },
+});
+
+plainTest("marks have a word, and lie where their clock says", () => {
+  const at = "2026-11-28T10:02:30Z";
+  const cases = [
+    [event("attempt.warning", at, { step: 7, words: "rolled back to step 5" }), "rollback"],
+    [event("attempt.warning", at, { step: 7, words: "the loss is not finite" }), "divergence"],
+    [event("attempt.warning", at, { words: "straggler: rank 3" }), "straggler"],
+    [event("attempt.warning", at, { words: "thermal throttling of GPU 3" }), "thermal"],
+    [event("attempt.warning", at, { words: "the clock is late" }), "warning"],
+    [event("plan.tried", at), "plan change"],
+    [event("node.blamed", at), "node suspected"],
+    [event("run.requeue_asked", at, { by: "uid 7" }), "requeue"],
+  ];
+  for (const [one, word] of cases) {
+    const [mark] = pure.marksOf(sourcesOf({ events: [one] }), "wall");
+    assert.equal(mark.word, word);
+    assert.equal(mark.x, 90);
+    assert.equal(pure.marksOf(sourcesOf({ events: [one] }), "wall_since_submission")[0].x, 150);
+  }
+  assert.deepEqual(pure.marksOf(sourcesOf({ events: [event("toString", at)] }), "wall"), []);
+  const early = event("plan.tried", "2026-11-28T10:00:30Z");
+  assert.deepEqual(pure.marksOf(sourcesOf({ events: [early] }), "wall"), []);
+  // Without a step of its own, by the step that was done then: 40 at 80 s, and the next at 100 s.
+  const steps = [[40, 80], [50, 100]];
+  assert.equal(pure.marksOf(sourcesOf({ events: [event("plan.tried", at)], steps }), "step")[0].x, 40);
+  const launches = (fields) => ({
+    attempts: [],
+    launches: [{ launch: 1, ended_at: at, exit_code: 1, signal: null, cause: null, what: null, nodes: "", ...fields }],
+  });
+  for (const [fields, word] of [
+    [{ cause: "node failure" }, "node lost"],
+    [{ cause: "preempted" }, "preempted"],
+    [{}, "failed"],
+    [{ exit_code: 0 }, undefined],
+    [{ exit_code: null, ended_at: null }, undefined],
+  ]) {
+    assert.equal(pure.marksOf(sourcesOf({ told: launches(fields) }), "wall")[0]?.word, word);
+  }
+});
+
+plainTest("marks on each other stand together, named by the worst", () => {
+  const mark = (x, word, tone, isCheckpoint = false) => ({ x, word, tone, isCheckpoint });
+  const all = [
+    mark(0, "checkpoint", "muted", true),
+    mark(3, "node lost", "bad"),
+    mark(4, "checkpoint", "muted", true),
+    mark(10, "attempt 2", "warn"),
+  ];
+  const groups = pure.clusters(all, 5);
+  assert.deepEqual(groups.map((group) => group.length), [3, 1]);
+  assert.equal(pure.worstOf(groups[0]).word, "node lost");
+  assert.equal(pure.wordsOf(groups[0]), "2 × checkpoint, node lost");
+  assert.deepEqual(pure.clusters(all, 0).map((group) => group.length), [1, 1, 1, 1]);
+});
+
+plainTest("a step lies between the evaluations around it, and goes on behind the last", () => {
+  const at = (to_step, to, abandoned = false) => ({ ...bucket(1, abandoned), to_step, to });
+  const series = { buckets: [at(10, 100), at(30, 900, true), at(20, 300)] };
+  for (const [step, place] of [[5, 50], [10, 100], [15, 200], [20, 300], [25, 400]]) {
+    assert.equal(figures.placeOfStep(series, step), place);
+  }
+  assert.equal(figures.placeOfStep(undefined, 5), null);
+});
 
 const skip = missingController();
 const test = seededTest(skip);
-let seeded, browser, retried;
+const kReference = "mlperf-5.1_16-gpus";
+const kPoints = Array.from({ length: 12 }, (_, i) => [20 * (i + 1), 30_000 * (i + 1), 0.05 * (i + 1)]);
+const kHostile =
+  "<img src=x onerror=alert(1)>\u001b[31mred\u001b[0m \u202eright to left " + "x".repeat(10_000);
+let seeded, browser, id, live;
 before(async () => {
   if (skip) return;
-  seeded = await new Seeded({ runs: 60 }).start();
-  const { runs } = await seeded.ask("runs?state=succeeded&limit=1000");
-  retried = runs.find((run) => run.attempts === 2 && run.time_to_accuracy_seconds != null);
+  const prepare = (folder) => {
+    live = new LiveRun(folder, "live-0000aa", 66);
+    live.train(60);
+  };
+  seeded = await new Seeded({ runs: 60, prepare }).start();
+  const { runs } = await seeded.ask("runs?limit=1000");
+  id = runs.find((run) => run.attempts === 2).id;
+  const body = { name: kReference, threshold: 0.6, evaluations: kPoints, submitter: "Ada", chips: 16 };
+  assert.equal((await seeded.ask("references", { method: "POST", body })).name, kReference);
   browser = await launch();
 });
 after(async () => {
   await browser?.close();
   await seeded?.stop();
 });
-const arrive = (place, options = {}) => Visitor.arrive(browser, seeded.link(place), options);
-const flat = (text) => text.replace(/\s+/g, " ").trim();
 
-plain("the parts of the time add up to the whole, and what no part tells is one", () => {
-  const time = {
-    whole_seconds: 1000,
-    waiting_seconds: 100,
-    starting_seconds: 20,
-    training_seconds: 600,
-    other_seconds: null,
-  };
-  const shares = figures.sharesOf(time);
-  assert.deepEqual(shares.map((one) => one.kind), ["waiting", "starting", "training", "unknown"]);
-  assert.equal(shares.reduce((sum, one) => sum + one.seconds, 0), 1000);
-  assert.ok(Math.abs(shares.reduce((sum, one) => sum + one.share, 0) - 1) < 1e-12);
-  const told = figures.sharesOf({ ...time, other_seconds: 280 });
-  assert.deepEqual(told.map((one) => one.seconds), [100, 20, 600, 280]);
-  assert.deepEqual(figures.sharesOf({ ...time, whole_seconds: null }), []);
-});
+const arrive = (place = `/runs/${id}/time`, options = {}) =>
+  Visitor.arrive(browser, seeded.link(place), options);
+const evaluations = async (run = id) => (await seeded.ask(`runs/${run}/evaluations`)).evaluations;
+const textsOf = async (locator) => (await locator.allInnerTexts()).map((text) => plain(text).trim());
 
-plain("curves of other places share an axis, each with gaps where it has no point", () => {
-  const [places, one, other] = figures.aligned([
-    [[1, 10], [3, 30]],
-    [[2, 20], [3, 33]],
-  ]);
-  assert.deepEqual(places, [1, 2, 3]);
-  assert.deepEqual(one, [10, null, 30]);
-  assert.deepEqual(other, [null, 20, 33]);
-});
-
-plain("a step lies between the evaluations around it", () => {
-  const bucket = (to_step, to, abandoned = false) => ({ to_step, to, abandoned });
-  const series = { buckets: [bucket(15, 999, true), bucket(10, 100), bucket(20, 300)] };
-  assert.equal(figures.placeOfStep(series, 10), 100);
-  assert.equal(figures.placeOfStep(series, 15), 200);
-  assert.equal(figures.placeOfStep(series, 5), 50);
-  assert.equal(figures.placeOfStep(series, 21), null);
-  assert.equal(figures.placeOfStep(undefined, 1), null);
-});
-
-plain("marks that lie on each other stand together", () => {
-  const mark = (x) => ({ x });
-  const groups = figures.clusters([0, 1, 2, 10, 11, 30].map(mark), 3);
-  assert.deepEqual(groups.map((group) => group.map((one) => one.x)), [[0, 1, 2], [10, 11], [30]]);
-});
-
-plain("events lie on the clock of the axis, or at their step", () => {
-  const run = { created_at: "2026-11-27T10:00:00Z", started_at: "2026-11-27T10:01:00Z" };
-  const event = { kind: "node.blamed", at: "2026-11-27T10:02:30Z", step: 5, node: "n1", words: "x" };
-  const series = { buckets: [{ to_step: 10, to: 640, abandoned: false }] };
-  const place = (axis) => figures.marksOf([event], run, axis, series)[0]?.x;
-  assert.equal(place("wall"), 90);
-  assert.equal(place("wall_since_submission"), 150);
-  assert.equal(place("samples"), 320);
-  assert.equal(figures.marksOf([{ ...event, step: null }], run, "step", series).length, 0);
-  assert.equal(figures.marksOf([{ ...event, kind: "run.labelled" }], run, "wall", series).length, 0);
-});
-
-plain("levels are round and hold the target", () => {
-  assert.deepEqual(figures.thresholds("f1", 0.71, 0.7, 0.05), [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]);
-  assert.deepEqual(figures.thresholds("mlm_accuracy", 0.098, 0.0981, 0.049), [
-    0.05, 0.06, 0.07, 0.08, 0.09, 0.0981,
-  ]);
-  assert.deepEqual(figures.thresholds("mlm_loss", 2.5, 2.4, null), [2.4]);
-  assert.deepEqual(figures.thresholds("f1", null, null, null), []);
-});
-
-plain("predictions are those nearest to 5, 20 and 50 % of the way", () => {
-  const made = [2, 6, 11, 21, 43, 80].map((made_at_seconds) => ({ made_at_seconds }));
-  const found = figures.tellingPredictions(made, 100);
-  assert.deepEqual(found.map((one) => one.made.made_at_seconds), [6, 21, 43]);
-  assert.deepEqual(figures.tellingPredictions([{ made_at_seconds: 90 }], 100), [
-    { share: 0.9, made: { made_at_seconds: 90 } },
-  ]);
-  assert.deepEqual(figures.tellingPredictions(made, null), []);
-});
-
-test("levels, parts and predictions are what the API says", async () => {
-  const visitor = await arrive(`/runs/${retried.id}/time`);
-  const { page } = visitor;
-  await visitor.sees("Where the time went");
-  const levels = page.getByRole("region", { name: "Time to each level, table" });
-  const shown = (await levels.locator("tbody tr").allInnerTexts()).map(flat);
-  const asked = shown.map((row) => Number.parseFloat(row) / 100);
-  const told = await seeded.ask(`runs/${retried.id}/time_to_accuracy?thresholds=${asked.join(",")}`);
-  assert.equal(told.reached.length, shown.length);
-  told.reached.forEach(({ step }, i) => assert.ok(shown[i].endsWith(` ${step}`), `${step}: ${shown[i]}`));
-  assert.ok(shown.some((row) => row.includes("target")));
-  const parts = page.locator(".where tbody tr");
-  const kinds = (await parts.locator("td:first-child").allInnerTexts()).map(flat);
-  assert.deepEqual(kinds.map((kind) => kind.split(" ")[0]), ["Waiting", "Starting", "Training", "Other"]);
-  const widths = await page.locator(".where-bar rect").evaluateAll((all) =>
-    all.map((one) => Number.parseFloat(one.getAttribute("width"))),
-  );
-  const { time } = told;
-  const names = ["waiting_seconds", "starting_seconds", "training_seconds", "other_seconds"];
-  names.forEach((name, i) => {
-    assert.ok(Math.abs(widths[i] - (100 * time[name]) / time.whole_seconds) < 0.01, name);
-  });
-  assert.ok(Math.abs(widths.reduce((sum, one) => sum + one, 0) - 100) < 0.02);
-  assert.match(flat(await page.locator(".where tfoot").innerText()), /100\.0.%$/);
-  await visitor.leave();
-});
-
-test("each clock has the curve that the API has for it", async () => {
-  const visitor = await arrive(`/runs/${retried.id}/time`);
-  const { page } = visitor;
-  const query = `runs=${retried.id}&series=metric&buckets=500`;
-  for (const [axis, name] of [
-    ["wall", "since the first step"],
-    ["wall_since_submission", "since submission"],
-    ["device_hours", "GPU-hours"],
-    ["samples", "samples"],
-    ["step", "steps"],
-  ]) {
-    await page.getByRole("radio", { name, exact: true }).check();
-    await page.getByRole("button", { name: /^Table: Masked accuracy/ }).click();
-    const { runs } = await seeded.ask(`metrics?${query}&x=${axis}`);
-    const { buckets } = runs[0].evaluations;
-    const rows = page.locator(".data-table tbody tr");
-    await rows.first().waitFor();
-    assert.equal(await rows.count(), buckets.length, axis);
-    const last = flat(await rows.last().innerText()).split(" ")[0].replaceAll(",", "");
-    const to = buckets.at(-1).to;
-    assert.ok(Math.abs(Number(last) - to) <= 1e-4 * to + 1e-5, `${axis}: ${last} for ${to}`);
-    await page.getByRole("button", { name: /^Table: Masked accuracy/ }).click();
+// The rows of a table as texts.
+async function rowsOf(table) {
+  const rows = [];
+  for (const row of await table.locator("tbody tr").all()) {
+    rows.push(await textsOf(row.locator("th, td")));
   }
-  assert.match(page.url(), /x=step/);
+  return rows;
+}
+const chartTable = async (page) => {
+  const button = page.getByRole("button", { name: /^Table: Masked accuracy/ });
+  if ((await button.getAttribute("aria-expanded")) === "false") await button.click();
+  return page.locator("figure.chart .data-table table");
+};
+const figure = (text) => Number(text.replaceAll(",", ""));
+
+test("the curve by any clock is what the evaluations say", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  const run = await seeded.ask(`runs/${id}`);
+  const all = (await evaluations()).filter((one) => !one.abandoned);
+  const wait = (Date.parse(run.started_at) - Date.parse(run.created_at)) / 1000;
+  const first = all.filter((one) => one.attempt === 1).length;
+  const clocks = [
+    ["since the first step", "Seconds since the first step", (one) => one.at_seconds, all.length],
+    ["since submission", "Seconds since submission", (one) => one.at_seconds + wait, all.length],
+    ["samples", "Samples", (one) => one.step * 2560, all.length],
+    ["steps", "Step", (one) => one.step, all.length],
+    // In the first attempt 16 ranks have run since the first step.
+    ["GPU-hours", "GPU-hours", (one) => (16 * one.at_seconds) / 3600, first],
+  ];
+  for (const [choice, head, placeOf, count] of clocks) {
+    await page.getByRole("radio", { name: choice }).check();
+    await page.getByRole("heading", { name: /^Masked accuracy (by|since)/ }).waitFor();
+    const table = await chartTable(page);
+    await table.locator("th", { hasText: head }).first().waitFor();
+    const rows = (await rowsOf(table)).filter((row) => row[1] !== show.kDash).slice(0, count);
+    assert.equal(rows.length, count, choice);
+    rows.forEach((row, i) => {
+      near(figure(row[0]), placeOf(all[i]), 1e-5 * placeOf(all[i]) + 2e-3);
+      near(figure(row[1]), all[i].value, 1e-6);
+    });
+  }
+  assert.match(page.url(), /x=device_hours/);
   await page.reload();
-  await visitor.sees("Masked accuracy by steps");
+  assert.ok(await page.getByRole("radio", { name: "GPU-hours" }).isChecked());
   await visitor.leave();
 });
 
-test("other runs and published results lie beside it, and stay", async () => {
-  const reference = {
-    name: "them <b>bold</b>",
-    threshold: 0.72,
-    submitter: "Them",
-    chips: 8,
-    evaluations: [[60, 25_600, 0.3], [600, 256_000, 0.6], [1200, 512_000, 0.725]],
-  };
-  await seeded.ask("references", { method: "POST", body: reference });
-  const { runs } = await seeded.ask("runs?state=succeeded&limit=30");
-  const other = runs.find((run) => run.id !== retried.id);
-  const visitor = await arrive(`/runs/${retried.id}/time`);
+test("events lie on the curve, and keys lead through them", async () => {
+  const visitor = await arrive();
   const { page } = visitor;
-  await page.locator("summary", { hasText: "Beside it" }).click();
-  await page.getByRole("checkbox", { name: new RegExp(other.id.slice(-10)) }).check();
-  await page.getByRole("checkbox", { name: /them <b>bold/ }).check();
+  const { launches, attempts } = await seeded.ask(`runs/${id}/attempts`);
+  const { checkpoints } = await seeded.ask(`runs/${id}/checkpoints`);
+  const run = await seeded.ask(`runs/${id}`);
+  const since = (iso) => (Date.parse(iso) - Date.parse(run.started_at)) / 1000;
+  const lane = page.getByRole("toolbar", { name: "Events on the curve" });
+  const lost = lane.getByRole("button", { name: /failed/ });
+  await lost.waitFor();
+  assert.equal(await lost.getAttribute("aria-label"), `${show.clock(since(launches[0].ended_at))}: failed`);
+  const second = lane.getByRole("button", { name: /attempt 2/ });
+  // Both in the place that the axis has for them.
+  const [bar, one, two] = [await lane.boundingBox(), await lost.boundingBox(), await second.boundingBox()];
+  const whole = run.time_to_accuracy_seconds;
+  const between = (two.x - one.x) / bar.width;
+  const wanted = since(attempts[1].started_at) - since(launches[0].ended_at);
+  near(between, wanted / (whole * 1.02), 0.02);
+  assert.ok(one.width >= 24 && one.height >= 24);
+
+  const buttons = await lane.getByRole("button").count();
+  assert.equal(await lane.locator('[tabindex="0"]').count(), 1);
+  await lane.locator('[tabindex="0"]').focus();
+  await page.keyboard.press("End");
+  await page.keyboard.press("Home");
+  const index = (await lane.getByRole("button").evaluateAll((all) =>
+    all.findIndex((button) => /failed/.test(button.ariaLabel ?? button.getAttribute("aria-label"))),
+  ));
+  assert.ok(index > 0 && index < buttons);
+  for (let i = 0; i < index; i += 1) await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("Enter");
+  const told = page.locator(".picked");
+  await told.waitFor();
+  assert.match(await told.innerText(), new RegExp(launches[0].what));
   await page.keyboard.press("Escape");
-  const summary = page.locator("figure.chart [role=img]").first();
-  await page.waitForFunction(
-    () => /beside it .*, them <b>bold/.test(document.querySelector("figure.chart [role=img]").ariaLabel),
-  );
-  assert.ok((await summary.getAttribute("aria-label")).includes(other.id));
-  await page.reload();
-  await page.locator("summary", { hasText: "Beside it: 2" }).waitFor();
-  await page.getByRole("button", { name: /^Table: Masked accuracy/ }).click();
-  const head = await page.locator(".data-table thead th").allInnerTexts();
-  assert.deepEqual(head.slice(2).map(flat), [other.id, "them <b>bold</b>"]);
-  await page.getByRole("radio", { name: "GPU-hours" }).check();
-  await visitor.sees("One curve has nothing on this axis.");
+  await told.waitFor({ state: "detached" });
+  assert.ok(page.url().includes(`/runs/${id}/time`), "Escape leaves the page only when nothing is open");
+  assert.match(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), /failed/);
+
+  const written = checkpoints.filter((row) => row.status === "written").length;
+  await page.getByRole("button", { name: `List the ${written + 2} events` }).click();
+  const rows = await rowsOf(page.getByRole("region", { name: "Events on the curve, table" }).locator("table"));
+  assert.equal(rows.length, written + 2);
+  const failed = rows.find((row) => row[2].startsWith("failed"));
+  near(figure(failed[0]), since(launches[0].ended_at), 0.01);
+  assert.ok(rows.some((row) => /^attempt 2: gpu-016, gpu-017, from step \d+$/.test(row[2])));
   await visitor.leave();
 });
 
-test("down time is shaded and events are listed", async () => {
-  const visitor = await arrive(`/runs/${retried.id}/time?x=wall_since_submission`);
+test("time without training is shaded where the axis has time", async () => {
+  const visitor = await arrive();
   const { page } = visitor;
-  await visitor.sees(/Shaded: .*requeued/);
+  await visitor.sees("Shaded: ");
+  const { time } = await seeded.ask(`runs/${id}/time_to_accuracy`);
+  const { attempts } = await seeded.ask(`runs/${id}/attempts`);
+  const run = await seeded.ask(`runs/${id}`);
+  const queued = (Date.parse(attempts[0].started_at) - Date.parse(run.created_at)) / 1000;
+  const first = (Date.parse(run.started_at) - Date.parse(attempts[0].started_at)) / 1000;
+  const still = time.waiting_seconds - queued + time.starting_seconds - first;
+  const label = plain(await page.locator(".plot [role=img]").getAttribute("aria-label"));
+  assert.match(label, /shaded .* without training/);
+  const [, minutes, seconds] = /shaded (\d+) min (\d+) s/.exec(label);
+  // What lies between the attempts; the page takes the last step for the end of the first one.
+  near(60 * Number(minutes) + Number(seconds), still, 0.1 * still);
+  await page.getByRole("radio", { name: "samples" }).check();
+  await visitor.seesNoMore("Shaded: ");
+  await visitor.leave();
+});
+
+test("levels and predictions are those of the evaluations and the API", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  const table = page.getByRole("region", { name: "Time to each level, table" });
+  await table.waitFor();
+  const all = await evaluations();
+  for (const [value, seconds, step] of await rowsOf(table)) {
+    const level = Number(/^[\d.]+/.exec(value)[0]) / 100;
+    const met = all.find((one) => one.value >= level - 1e-9);
+    assert.equal(seconds, plain(show.duration(met.at_seconds)), value);
+    assert.equal(step, String(met.step));
+  }
+  const answer = await seeded.ask(`runs/${id}/time_to_accuracy`);
+  const known = answer.earlier_predictions;
+  const whole = answer.time_to_accuracy_seconds;
+  const rows = await rowsOf(page.getByRole("region", { name: "How predictions turned out, table" }));
+  assert.ok(rows.length > 0);
+  for (const [share, made, said, interval, outcome] of rows) {
+    const one = known.find((row) => show.clock(row.made_at_seconds) === made);
+    assert.equal(share, `${Math.round((100 * one.made_at_seconds) / whole)} %`);
+    assert.equal(said, show.clock(one.seconds));
+    assert.equal(interval, `${show.clock(one.low)} to ${show.clock(one.high)}`);
+    assert.equal(outcome, one.low <= whole && whole <= one.high ? "held" : "did not hold");
+  }
+  const held = known.filter((one) => one.low <= whole && whole <= one.high).length;
+  await visitor.sees(`Outcome known of ${known.length}: ${held} held`);
+  await visitor.leave();
+});
+
+test("where the time went adds up to the whole, as the journal's rows do", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  const { time } = await seeded.ask(`runs/${id}/time_to_accuracy`);
+  const { rows } = await seeded.ask(`runs/${id}/history?limit=10000`);
+  const steps = rows.filter((row) => row.type === "step");
+  const kept = steps.filter((row) => !row.abandoned);
+  const secondsOf = (list, key) => sum(list.map((row) => row[key] ?? 0));
+  const exposed = secondsOf(kept, "exposed_seconds");
+  const saving = secondsOf(rows.filter((row) => row.type === "checkpoint"), "stall_seconds");
+  const wanted = {
+    waiting: time.waiting_seconds,
+    starting: time.starting_seconds,
+    training: secondsOf(kept, "step_seconds") - exposed,
+    exposed,
+    again: secondsOf(steps, "step_seconds") - secondsOf(kept, "step_seconds"),
+    saving,
+    other: time.other_seconds - saving,
+  };
+  assert.ok(wanted.again > 1, "the run has trained some steps twice");
+  const section = page.locator("section.where");
+  await section.locator('[data-part="exposed"]').waitFor();
+  const shown = {};
+  for (const row of await section.locator("tbody tr").all()) {
+    const [, , seconds, share] = await textsOf(row.locator("th, td"));
+    shown[await row.getAttribute("data-part")] = [figure(seconds), Number(share.replace(" %", ""))];
+  }
+  assert.deepEqual(Object.keys(shown), Object.keys(wanted));
+  for (const [kind, seconds] of Object.entries(wanted)) near(shown[kind][0], seconds, 0.11);
+  const tenths = (value) => Math.round(10 * value);
+  const foot = await textsOf(section.locator("tfoot td"));
+  assert.equal(sum(Object.values(shown).map((one) => tenths(one[0]))), tenths(figure(foot[1])));
+  assert.equal(tenths(figure(foot[1])), tenths(time.whole_seconds));
+  assert.equal(sum(Object.values(shown).map((one) => tenths(one[1]))), 1000);
+  const widths = await section.locator("svg rect").evaluateAll((all) =>
+    all.map((rect) => Number.parseFloat(rect.getAttribute("width"))),
+  );
+  near(sum(widths), 100, 0.001);
+  await visitor.leave();
+});
+
+test("other curves are chosen by key, stay in the address, and one that is gone is told", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  const { runs } = await seeded.ask("runs?state=succeeded&limit=30");
+  const other = runs.find((run) => run.id !== id && run.metric === "mlm_accuracy").id;
+  await page.locator("summary", { hasText: "Beside it" }).focus();
+  await page.keyboard.press("Enter");
+  const pick = async (name) => {
+    const box = page.getByRole("checkbox", { name });
+    await box.waitFor();
+    await box.focus();
+    await page.keyboard.press("Space");
+  };
+  await pick(new RegExp(kReference));
+  await page.waitForFunction((name) => location.hash.includes(`reference=${name}`), kReference);
+  await pick(new RegExp(other));
+  await page.waitForFunction((name) => location.hash.includes(`with=${name}`), other);
+  await page.reload();
+  const table = await chartTable(page);
+  const columns = () => textsOf(table.locator("thead th"));
+  await table.locator("th", { hasText: kReference }).waitFor();
+  const names = await columns();
+  assert.ok(names.includes(other));
+  const rows = await rowsOf(table);
+  const at = (name) => rows.filter((row) => row[names.indexOf(name)] !== show.kDash);
+  assert.deepEqual(
+    at(kReference).map((row) => [figure(row[0]), figure(row[names.indexOf(kReference)])]),
+    kPoints.map(([seconds, , value]) => [seconds, Number(value.toPrecision(6))]),
+  );
+  assert.equal(at(other).length, (await evaluations(other)).filter((one) => !one.abandoned).length);
+  const legend = page.locator(".time-legend");
+  assert.equal(await legend.locator("li").count(), 3);
+  assert.equal((await legend.locator("svg").first().boundingBox()).width, 30);
+  await page.getByRole("radio", { name: "GPU-hours" }).check();
+  await visitor.sees(`Not drawn: ${kReference} has nothing on this axis`);
+  await page.evaluate((run) => (location.hash = `#/runs/${run}/time?with=gone-1,%25E0&reference=no`), id);
+  await visitor.sees("Not drawn: gone-1 is not known");
+  await page.locator("figure.chart canvas").waitFor();
+  await visitor.leave(/status of 40[04]/);
+});
+
+test("the script of the tab comes with the tab", async () => {
+  const visitor = await arrive(`/runs/${id}/details`);
+  const { page } = visitor;
+  const scripts = () =>
+    page.evaluate(() => performance.getEntriesByType("resource").map((one) => one.name).join(" "));
+  await page.locator(".tabs [aria-current]").waitFor();
+  await page.locator("pre, .details, code").first().waitFor();
+  assert.doesNotMatch(await scripts(), /time_tab/);
+  await page.getByRole("link", { name: "Time", exact: true }).click();
+  await visitor.sees("Where the time went");
+  assert.match(await scripts(), /time_tab/);
+  await visitor.leave();
+});
+
+test("a run that trains has its predicted crossing, and its events as they come", async () => {
+  const visitor = await arrive(`/runs/${live.id}/time`, { viewport: { width: 390, height: 844 } });
+  const { page } = visitor;
+  const metrics = await seeded.ask(`runs/${live.id}/metrics`);
+  const { seconds, low, high } = metrics.prediction;
+  const expected = page.locator(".expected");
+  await expected.waitFor();
+  const [said, text] = [show.clock(seconds), plain(await expected.innerText())];
+  assert.ok(text.includes(`: ${said}, between ${show.clock(low)} and ${show.clock(high)} (80 %`), text);
+  // Told after the controller has found the run, so that they are events.
+  const now = Date.now() / 1000 - live.begin;
+  live.say(now, { type: "warning", message: "straggler: rank 5 is 1.4 times as slow" });
+  live.say(now + 0.1, { type: "warning", message: kHostile });
+  live.say(now + 0.2, {
+    ...{ type: "divergence", step: 61, quantity: "gradient", tensor: "x", rank: 0 },
+    ...{ action: "rollback", checkpoint: "step-000000060", checkpoint_step: 60, rollbacks: 1 },
+    ...{ skipped_steps: 1, message: "the loss is not finite; rolled back to step 60" },
+  });
+  const lane = page.getByRole("toolbar", { name: "Events on the curve" });
+  const group = lane.getByRole("button", { name: /straggler, warning, rollback/ });
+  await group.waitFor({ timeout: kPatience });
+  assert.equal(await group.innerText(), "3");
+  await group.click();
+  const told = page.locator(".picked");
+  await told.getByText("rank 5 is 1.4 times as slow").waitFor();
+  const words = await told.innerText();
+  assert.ok(words.includes("<img src=x onerror=alert(1)>red"), "as text, without escapes");
+  assert.equal(await told.locator("img").count(), 0);
   await page.getByRole("button", { name: /^List the/ }).click();
-  const { events } = await seeded.ask(`events?run=${retried.id}&limit=1000`);
-  const rows = (await page.locator(".time-part .data-table tbody tr").allInnerTexts()).map(flat);
-  assert.ok(rows.length > 0 && rows.length <= events.length);
+  await page.locator(".data-table", { hasText: "onerror" }).waitFor();
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
+  await page.locator("summary", { hasText: "Beside it" }).click();
+  const panel = await page.locator(".time-head .panel").boundingBox();
+  assert.ok(panel.x >= 0 && panel.x + panel.width <= 390, JSON.stringify(panel));
+  await visitor.keepPicture("time-narrow");
   await visitor.leave();
 });
