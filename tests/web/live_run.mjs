@@ -65,7 +65,7 @@ export class LiveRun {
       const [step, at] = [this.step, this.step * kStepSeconds];
       const loss = 2 + 8 * Math.exp(-at / 30);
       const times = { step_seconds: kStepSeconds, exposed_seconds: 0.05 * kStepSeconds };
-      const figures = { loss, mlm_loss: loss - 0.4, samples: 2560, tokens: 310_000, imbalance: 1.01 };
+      const figures = { loss, mlm_loss: loss - 0.4, samples: 2560, tokens: 310_000 };
       this.say(at, { type: "step", step, ...figures, ...times, learning_rate: 0.001 });
       if (step % 20 !== 0) continue;
       const mlm_accuracy = 0.61 * (1 - 0.93 * Math.exp(-at / 32));

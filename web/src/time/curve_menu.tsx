@@ -41,6 +41,40 @@ function Choice({
   );
 }
 
+function publishedText(metric: string, count: number): string {
+  if (metric !== "mlm_accuracy") return `Published results have no ${show.metricTitle(metric)}`;
+  return count > 0 ? "Published results" : "Published results: none are imported";
+}
+
+function Chosen({
+  ids,
+  names,
+  setIds,
+  setNames,
+}: {
+  ids: string[];
+  names: string[];
+  setIds: (next: string[]) => void;
+  setNames: (next: string[]) => void;
+}) {
+  return (
+    <div class="choices chosen" role="group" aria-label="Chosen">
+      {ids.map((id) => (
+        <Choice key={id} text={id} note="" checked onChange={() => setIds(toggled(ids, id))} />
+      ))}
+      {names.map((name) => (
+        <Choice
+          key={name}
+          text={name}
+          note="published"
+          checked
+          onChange={() => setNames(toggled(names, name))}
+        />
+      ))}
+    </div>
+  );
+}
+
 // Curves to lay beside this one: earlier runs of the same metric, and published results.
 export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names: string[] }) {
   const [open, setOpen] = useState(false);
@@ -57,6 +91,7 @@ export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names:
   const runs = (offered?.runs ?? []).filter(
     (one) => one.id !== run.id && one.metric === run.metric && !ids.includes(one.id),
   );
+  // A published curve is of masked accuracy.
   const published = run.metric === "mlm_accuracy" ? (offered?.references ?? []) : [];
   const references = published.filter((one) => !names.includes(one.name));
   const count = ids.length + names.length;
@@ -66,22 +101,7 @@ export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names:
   const setNames = (next: string[]) => setQuery({ reference: listOf(next) }, "replace");
   return (
     <Menu label={count > 0 ? `Beside it: ${count}` : "Beside it"} onToggle={setOpen}>
-      {count > 0 && (
-        <div class="choices chosen" role="group" aria-label="Chosen">
-          {ids.map((id) => (
-            <Choice key={id} text={id} note="" checked onChange={() => setIds(toggled(ids, id))} />
-          ))}
-          {names.map((name) => (
-            <Choice
-              key={name}
-              text={name}
-              note="published"
-              checked
-              onChange={() => setNames(toggled(names, name))}
-            />
-          ))}
-        </div>
-      )}
+      {count > 0 && <Chosen {...{ ids, names, setIds, setNames }} />}
       <label class="wide">
         Runs that reached their target
         <input
@@ -92,26 +112,20 @@ export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names:
         />
       </label>
       <div class="choices">
-        {runs.map((one) => (
+        {runs.map(({ id, time_to_accuracy_seconds: seconds }) => (
           <Choice
-            key={one.id}
-            text={one.id}
-            note={show.duration(one.time_to_accuracy_seconds)}
+            key={id}
+            text={id}
+            note={show.duration(seconds)}
             checked={false}
             disabled={full}
-            onChange={() => setIds(toggled(ids, one.id))}
+            onChange={() => setIds([...ids, id])}
           />
         ))}
         {offered && runs.length === 0 && <p class="small">No other run of this metric.</p>}
         {!offered && open && <p class="small">Loading…</p>}
       </div>
-      <p class="small">
-        {published.length > 0
-          ? "Published results"
-          : run.metric === "mlm_accuracy"
-            ? "Published results: none are imported"
-            : `Published results have no ${show.metricTitle(run.metric)}`}
-      </p>
+      <p class="small">{publishedText(run.metric, published.length)}</p>
       <div class="choices">
         {references.map((one) => (
           <Choice

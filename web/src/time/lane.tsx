@@ -49,7 +49,7 @@ export function EventLane({
   onPick: (x: number | null) => void;
 }) {
   const [at, setAt] = useState(0); // of the one that takes the focus
-  const [open, setOpen] = useState<number | null>(null); // x of the first event of the one that is open
+  const [open, setOpen] = useState<number | null>(null); // x of the first event of the open one
   const bar = useRef<HTMLDivElement>(null);
   const width = span.max - span.min;
   const seen = marks.filter((mark) => mark.x >= span.min && mark.x <= span.max);

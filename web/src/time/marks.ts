@@ -1,5 +1,5 @@
-// Events as marks on the curve: where they lie on the axis, a word for each, and which of them stand
-// together. Pure, so that tests need no browser.
+// Events as marks on the curve: where they lie on the axis, a word for each, and which of them
+// stand together. Pure, so that tests need no browser.
 import type {
   AttemptRow,
   Attempts,

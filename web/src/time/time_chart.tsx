@@ -113,6 +113,18 @@ interface Box {
   width: number;
 }
 
+// Where the plot lies, as its newest drawing had it.
+function useBox(): [Box, (box: Box) => void] {
+  const [box, setBox] = useState<Box>({ left: 0, width: 0 });
+  const known = useRef(box);
+  const follow = useCallback((next: Box) => {
+    if (next.left === known.current.left && next.width === known.current.width) return;
+    known.current = next;
+    setBox(next);
+  }, []);
+  return [box, follow];
+}
+
 function useDrawing(
   props: TimeChartProps,
   span: Span,
@@ -203,13 +215,7 @@ export function TimeChart(props: TimeChartProps) {
   const { run, axis, curve, others, marks } = props;
   const [zoom, setZoom] = useState<Span | null>(null);
   const [picked, setPicked] = useState<number | null>(null);
-  const [box, setBox] = useState<Box>({ left: 0, width: 0 });
-  const known = useRef(box);
-  const follow = useCallback((next: Box) => {
-    if (next.left === known.current.left && next.width === known.current.width) return;
-    known.current = next;
-    setBox(next);
-  }, []);
+  const [box, follow] = useBox();
   useEffect(() => setZoom(null), [axis]); // a part of one axis is none of another
   const full = useMemo(() => spanOf(props), [axis, curve, others, marks, run, props.prediction]);
   const overlay = useDrawing(props, zoom ?? full, picked, follow);

@@ -55,7 +55,8 @@ export function referencePoints(reference: Reference, axis: AxisName): Point[] |
   return points.length > 0 ? points : null;
 }
 
-// Curves of different places on one axis: each place once, in order, and null where a curve has none.
+// Curves of different places on one axis: each place once, in order, and null where a curve has
+// none.
 export function aligned(curves: Point[][]): [number[], ...(number | null)[][]] {
   const places = [...new Set(curves.flatMap((points) => points.map((point) => point[0])))];
   places.sort((a, b) => a - b);

@@ -153,8 +153,8 @@ function Marks({ marks, axis, cut }: { marks: Mark[]; axis: AxisName; cut: boole
   return (
     <section class="time-part" aria-label="Events on the curve">
       <button type="button" class="quiet" aria-expanded={open} onClick={() => setOpen(!open)}>
-        {open ? "Hide" : "List"} the {marks.length === 1 ? "event" : `${marks.length} events`} on the
-        curve
+        {open ? "Hide" : "List"} the {marks.length === 1 ? "event" : `${marks.length} events`} on
+        the curve
       </button>
       {cut && <span class="small"> Older events than the newest {kMostEvents} are left out.</span>}
       {open && <DataTable caption="Events on the curve" table={tableOfMarks(marks, axis)} />}
