@@ -168,6 +168,17 @@ plainTest("a step lies between the evaluations around it, and goes on behind the
   assert.equal(figures.placeOfStep(undefined, 5), null);
 });
 
+plainTest("evaluations whose steps were trained again are a curve of their own", () => {
+  const at = (to, abandoned) => ({ ...bucket(1, abandoned), to });
+  const series = {
+    buckets: [at(10, false), at(30, true), at(20, true), at(40, false), at(50, false)],
+    series: { metric: [three(0.1), three(0.3), three(0.2), three(0.25), [null, null, null, 0]] },
+  };
+  const { kept, abandoned } = figures.curveOf(series);
+  assert.deepEqual(kept, [[10, 0.1], [40, 0.25]]);
+  assert.deepEqual(abandoned, [[20, 0.2], [30, 0.3]]);
+});
+
 const skip = missingController();
 const test = seededTest(skip);
 const kReference = "mlperf-5.1_16-gpus";
@@ -379,6 +390,33 @@ test("levels and predictions are those of the evaluations and the API", async ()
   }
   const held = known.filter((one) => one.low <= whole && whole <= one.high).length;
   await visitor.sees(`Outcome known of ${known.length}: ${held} held`);
+  await visitor.leave();
+});
+
+// All predictions of the seeded runs hold, so that the answer is changed on its way.
+test("a prediction that missed, and one whose outcome is open, are told as such", async () => {
+  const visitor = await arrive(`/runs/${id}/details`);
+  const { page } = visitor;
+  await page.route(/time_to_accuracy/, async (route) => {
+    const response = await route.fetch();
+    if (!response.ok()) return route.fulfill({ response });
+    const body = await response.json();
+    const made = (at, held) => ({ ...body.earlier_predictions[0], made_at_seconds: at, held });
+    const whole = body.time_to_accuracy_seconds;
+    const places = [made(0.05 * whole, false), made(0.2 * whole, null), made(whole, true)];
+    body.earlier_predictions = places;
+    return route.fulfill({ response, json: body });
+  });
+  await page.getByRole("link", { name: "Time", exact: true }).click();
+  const turnedOut = page.getByRole("region", { name: "How predictions turned out, table" });
+  await turnedOut.waitFor();
+  const rows = await rowsOf(turnedOut);
+  // The one at the crossing is twice as late as half of the time, and tells nothing of it.
+  assert.deepEqual(rows.map((row) => [row[0], row[4]]), [
+    ["5 %", "did not hold"],
+    ["20 %", "not known yet"],
+  ]);
+  await visitor.sees("Outcome known of 2: 1 held");
   await visitor.leave();
 });
 
