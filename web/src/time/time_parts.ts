@@ -72,7 +72,7 @@ export function partsOf(
   add("starting", "Starting", "until an attempt's first step", time.starting_seconds);
   const rest = training == null ? null : training - again - (exposed ?? 0);
   if (exposed == null) add("training", "Steps", "computation, communication and input", rest);
-  else add("training", "Computation", "steps without exposed communication", rest);
+  else add("training", "Computation and input", "steps without exposed communication", rest);
   add("exposed", "Exposed communication", "while nothing else was left to do", exposed);
   if (again > 0) add("again", "Replayed steps", "trained, lost and trained again", again);
   add("saving", "Checkpoints", "training stood still", saving);
