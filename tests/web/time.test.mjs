@@ -179,6 +179,29 @@ plainTest("evaluations whose steps were trained again are a curve of their own",
   assert.deepEqual(abandoned, [[20, 0.2], [30, 0.3]]);
 });
 
+plainTest("curves of other places share an axis, each with gaps where it has no point", () => {
+  const curves = [[[1, 10], [3, 30]], [[2, 20], [3, 33]]];
+  assert.deepEqual(figures.aligned(curves), [[1, 2, 3], [10, null, 30], [null, 20, 33]]);
+});
+
+plainTest("levels are round and hold the target", () => {
+  const levels = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7];
+  assert.deepEqual(figures.thresholds("f1", 0.71, 0.7, 0.05), levels);
+  const low = [0.05, 0.06, 0.07, 0.08, 0.09, 0.0981];
+  assert.deepEqual(figures.thresholds("mlm_accuracy", 0.098, 0.0981, 0.049), low);
+  assert.deepEqual(figures.thresholds("mlm_loss", 2.5, 2.4, null), [2.4]);
+  assert.deepEqual(figures.thresholds("f1", null, null, null), []);
+});
+
+plainTest("predictions are those nearest to 5, 20 and 50 % of the way", () => {
+  const made = [2, 6, 11, 21, 43, 80].map((made_at_seconds) => ({ made_at_seconds }));
+  const found = figures.tellingPredictions(made, 100);
+  assert.deepEqual(found.map((one) => one.made.made_at_seconds), [6, 21, 43]);
+  const late = { made_at_seconds: 90 };
+  assert.deepEqual(figures.tellingPredictions([late], 100), [{ share: 0.9, made: late }]);
+  assert.deepEqual(figures.tellingPredictions(made, null), []);
+});
+
 const skip = missingController();
 const test = seededTest(skip);
 const kReference = "mlperf-5.1_16-gpus";
