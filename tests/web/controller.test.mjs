@@ -284,7 +284,8 @@ controllerTest("an adopted run shows its curve, target and time to accuracy", as
     time,
     "<b>a warning</b> of the trainer",
     "Checkpoints (1)",
-    "13.4 MB 6 ms 40 ms 413 MB/s",
+    "1,500 newest written – 13.4 MB",
+    "40 ms 413 MB/s, stalled 6 ms",
     `checkpoint of step ${expected.step}: older checkpoints <b>stay</b>`,
     expected.checkpoint,
   ]) {

@@ -114,6 +114,8 @@ test("theme, columns, and what the controller is", async () => {
   await reset.click();
   await page.getByText("They are as they were at first.").waitFor();
   const version = await seeded.ask("version");
+  await visitor.sees(version.runs_directory);
+  await visitor.sees("runs directory");
   const text = await page.locator(".settings").innerText();
   for (const part of [version.version, version.commit, version.runs_directory]) {
     assert.ok(text.includes(part), part);
