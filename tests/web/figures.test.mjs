@@ -1,6 +1,7 @@
 // The page's pure parts without a browser: figures as text, routes, and the growing series.
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
+import { gzipSync } from "node:zlib";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
@@ -497,4 +498,30 @@ test("no two views style the same class", () => {
   }
   const shared = [...owners].filter(([, names]) => names.size > 1);
   assert.deepEqual(shared.map(([name, names]) => `${name}: ${[...names].join(" and ")}`), []);
+});
+
+// What a visit of a view loads: the page, what that imports, and the view's own script with its.
+test("no view loads more than 120 kB of script, and the page 15 kB of style", () => {
+  const assets = join(web, "dist", "assets");
+  const names = readdirSync(assets);
+  const zipped = (name) => gzipSync(readFileSync(join(assets, name)), { level: 9 }).length;
+  const imports = (name) => [
+    ...readFileSync(join(assets, name), "utf8").matchAll(/(?:from|import)"\.\/([\w.-]+\.js)"/g),
+  ].map((match) => match[1]);
+  const loaded = (name, known = new Set()) => {
+    if (known.has(name)) return known;
+    known.add(name);
+    for (const other of imports(name)) loaded(other, known);
+    return known;
+  };
+  const page = loaded(names.find((name) => /^app-.*\.js$/.test(name)));
+  const views = names.filter((name) => /_(view|tab|list)-.*\.js$/.test(name));
+  assert.ok(views.length >= 13, `${views.length} views`);
+  for (const view of views) {
+    const all = loaded(view, new Set(page));
+    const bytes = [...all].reduce((sum, name) => sum + zipped(name), 0);
+    assert.ok(bytes <= 120_000, `${view}: ${bytes} bytes`);
+  }
+  const style = names.filter((name) => name.endsWith(".css")).reduce((sum, name) => sum + zipped(name), 0);
+  assert.ok(style <= 15_000, `style: ${style} bytes`);
 });
