@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { request } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -91,11 +92,27 @@ export class Seeded {
     });
   }
   // The API's answer, asked for beside the page.
-  async ask(path, { method = "GET", body } = {}) {
-    const words = ["--silent", "--unix-socket", this.server.slice("unix:".length)];
-    words.push("--request", method, `http://localhost/api/v1/${path}`);
-    if (body !== undefined) words.push("--header", "content-type: application/json", "--data-binary", JSON.stringify(body));
-    return JSON.parse(execFileSync("curl", words, { encoding: "utf8" }));
+  ask(path, { method = "GET", body } = {}) {
+    return new Promise((done, fail) => {
+      const asked = request({
+        socketPath: this.server.slice("unix:".length),
+        path: `/api/v1/${path}`,
+        method,
+        headers: { host: "localhost", "content-type": "application/json" },
+      });
+      asked.on("error", fail);
+      asked.on("response", async (response) => {
+        try {
+          let text = "";
+          response.setEncoding("utf8");
+          for await (const part of response) text += part;
+          done(JSON.parse(text));
+        } catch (error) {
+          fail(error);
+        }
+      });
+      asked.end(body === undefined ? undefined : JSON.stringify(body));
+    });
   }
   // A link to a place of the page such as "/runs/<id>".
   link(place = "") {
