@@ -1,6 +1,6 @@
-import { useEffect, useRef, useState } from "preact/hooks";
 import { setQuery } from "../base/route";
 import { Menu } from "../parts/menu";
+import { TypedField } from "../parts/typed_field";
 import type { Filter } from "./events_api";
 import { filtersOf } from "./events_api";
 import { kGroups, kProblems } from "./kinds";
@@ -10,8 +10,6 @@ const kTexts = [
   { key: "node", title: "Node", help: "node03" },
   { key: "by", title: "Asked by", help: "uid 1000 or token" },
 ] as const;
-const kPauseMilliseconds = 400; // of somebody who types; half a name is refused
-
 const filter = (changes: Record<string, string | null>, how: "visit" | "replace" = "visit") =>
   setQuery({ ...changes, before: null }, how);
 
@@ -22,35 +20,14 @@ interface FieldProps {
   help: string;
 }
 
-// Changes the address a moment after the last letter.
 function Field({ name, title, value, help }: FieldProps) {
-  const [text, setText] = useState(value);
-  const typed = useRef(value);
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  useEffect(() => {
-    if (value === typed.current) return; // it came back to us
-    typed.current = value;
-    setText(value);
-  }, [value]);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const type = (next: string) => {
-    setText(next);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => {
-      typed.current = next.trim();
-      filter({ [name]: next.trim() }, "replace");
-    }, kPauseMilliseconds);
-  };
   return (
     <label class="event-field">
       {title}
-      <input
-        type="text"
-        value={text}
+      <TypedField
+        value={value}
         placeholder={help}
-        autocomplete="off"
-        spellcheck={false}
-        onInput={(event) => type(event.currentTarget.value)}
+        onType={(text) => filter({ [name]: text }, "replace")}
       />
     </label>
   );

@@ -3,6 +3,7 @@ import * as show from "../base/format";
 import { useShortcuts } from "../base/keys";
 import { runHash, withQuery } from "../base/route";
 import { Name } from "../parts/name";
+import { stepRows } from "../parts/rows";
 import type { FullNode, SlimNode } from "./nodes_api";
 import { isSuspect } from "./standing";
 import { NodeState } from "./state_icon";
@@ -98,20 +99,11 @@ function Row({ node }: { node: FullNode }) {
   );
 }
 
-// Moves the focus among the rows' links; where none has it, to the first or the last.
-function step(table: HTMLElement | null, by: 1 | -1) {
-  const links = [...(table?.querySelectorAll<HTMLElement>(".row-link") ?? [])];
-  const row = document.activeElement?.closest("tr");
-  const at = links.findIndex((link) => link.closest("tr") === row);
-  const next = at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by;
-  links[Math.max(0, Math.min(links.length - 1, next))]?.focus();
-}
-
 export function NodeTable({ nodes }: { nodes: FullNode[] }) {
   const place = useRef<HTMLTableElement>(null);
   useShortcuts([
-    { keys: "j", does: "Next node", act: () => step(place.current, 1) },
-    { keys: "k", does: "Node before", act: () => step(place.current, -1) },
+    { keys: "j", does: "Next node", act: () => stepRows(place.current, 1) },
+    { keys: "k", does: "Node before", act: () => stepRows(place.current, -1) },
   ]);
   return (
     <div class="scroll list" tabIndex={0} role="group" aria-label="List of nodes">

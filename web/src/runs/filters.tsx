@@ -1,9 +1,10 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import type { State } from "../base/api";
 import { kStates } from "../base/api";
 import { useShortcuts } from "../base/keys";
 import { setQuery } from "../base/route";
 import { Menu } from "../parts/menu";
+import { TypedField } from "../parts/typed_field";
 
 // The filters of the list, as the API has them; they live in the address.
 const kTexts = [
@@ -35,30 +36,9 @@ export function activeFilters(query: URLSearchParams): [string, string][] {
   });
 }
 
-const kPauseMilliseconds = 150; // of somebody who types
-
-// A field that changes the address a moment after the last letter.
 function Field({ name, value, ...rest }: { name: string; value: string; [more: string]: unknown }) {
-  const [text, setText] = useState(value);
-  const typed = useRef(value);
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  useEffect(() => {
-    if (value === typed.current) return; // it came back to us
-    typed.current = value;
-    setText(value);
-  }, [value]);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const type = (event: Event) => {
-    const next = (event.currentTarget as HTMLInputElement).value;
-    setText(next);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => {
-      typed.current = next.trim();
-      filter({ [name]: next.trim() }, "replace");
-    }, kPauseMilliseconds);
-  };
   return (
-    <input {...rest} type="text" value={text} onInput={type} autocomplete="off" spellcheck={false} />
+    <TypedField {...rest} value={value} onType={(text) => filter({ [name]: text }, "replace")} />
   );
 }
 

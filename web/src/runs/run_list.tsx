@@ -8,6 +8,7 @@ import { usePreference } from "../base/preferences";
 import { go, setQuery } from "../base/route";
 import { Menu } from "../parts/menu";
 import { Connection, ErrorPanel } from "../parts/notices";
+import { stepRows } from "../parts/rows";
 import type { Column } from "./columns";
 import { choiceWith, isFixed, kColumns, shownColumns } from "./columns";
 import { FilterChips, Filters, activeFilters, kFilters } from "./filters";
@@ -166,15 +167,6 @@ function Pages({ query, page }: { query: URLSearchParams; page: RunPage }) {
   );
 }
 
-// Moves the focus among the rows' links; where none has it, to the first or the last.
-function step(table: HTMLElement | null, by: 1 | -1) {
-  const links = [...(table?.querySelectorAll<HTMLElement>(".row-link") ?? [])];
-  const row = document.activeElement?.closest("tr");
-  const at = links.findIndex((link) => link.closest("tr") === row);
-  const next = at < 0 ? (by > 0 ? 0 : links.length - 1) : at + by;
-  links[Math.max(0, Math.min(links.length - 1, next))]?.focus();
-}
-
 interface Selection {
   runs: Map<string, RunRow>;
   last: string | null; // what was selected last, where a range begins
@@ -233,8 +225,8 @@ function Table({
   const sort = query.get("sort") ?? "created";
   const order = query.get("order") === "ascending" ? "ascending" : "descending";
   useShortcuts([
-    { keys: "j", does: "Next run", act: () => step(place.current, 1) },
-    { keys: "k", does: "Previous run", act: () => step(place.current, -1) },
+    { keys: "j", does: "Next run", act: () => stepRows(place.current, 1) },
+    { keys: "k", does: "Previous run", act: () => stepRows(place.current, -1) },
     {
       keys: "x",
       does: "Select the run",
