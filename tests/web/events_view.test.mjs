@@ -213,6 +213,7 @@ test("hostile text stays text, and nothing is wider than a phone", async () => {
     await page.route("**/api/v1/events?*", (route) =>
       route.fulfill({ json: { events, next: 3, more: false, oldest: 1 } }),
     );
+    await visitor.isLetIn();
     await page.reload();
     await rows(page).nth(2).waitFor();
     assert.match(await rows(page).first().innerText(), /__proto__/);

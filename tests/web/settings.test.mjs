@@ -206,6 +206,7 @@ test("hostile text stays text, and nothing is wider than a phone", async () => {
     const { page } = visitor;
     const json = { webhooks: [webhook] };
     await page.route("**/api/v1/webhooks", (route) => route.fulfill({ json }));
+    await visitor.isLetIn();
     await page.reload();
     await page.getByText("given up").waitFor();
     const text = await page.locator(".webhooks").innerText();

@@ -68,6 +68,10 @@ export class Visitor {
     await page.goto(url);
     return visitor;
   }
+  // The ticket of the link was exchanged: a reload before that has neither it nor a session.
+  async isLetIn() {
+    await this.page.waitForFunction(() => sessionStorage.getItem("regatta.session") != null);
+  }
   async sees(text) {
     await this.page.getByText(text).first().waitFor();
   }

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 // Keys that do something while no field has the focus. A name is a key ("j", "/", "?", "Escape"),
 // one with Control or Command ("mod+k"), or two after each other ("g r").
@@ -59,11 +59,11 @@ export function startKeys() {
   document.addEventListener("keydown", press);
 }
 
-// These keys do this while the component is there; those of a newer one come first.
+// These keys do this from when the component is seen on; those of a newer one come first.
 export function useShortcuts(list: Shortcut[]) {
   const latest = useRef(list);
   latest.current = list;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const group = list.map((one, index) => ({
       keys: one.keys,
       does: one.does,

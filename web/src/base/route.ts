@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 // Everything that a reload must keep is in the hash: #/?state=failed, #/runs/<id>[/<tab>], #/<view>.
 export const kTabs = ["curves", "time", "checkpoints", "plan", "log", "events", "details"] as const;
@@ -57,7 +57,8 @@ export function setQuery(changes: Record<string, string | null>, how?: "visit" |
 
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => parseRoute(location.hash));
-  useEffect(() => {
+  // At once: an address that changes before the first effects run is followed, too.
+  useLayoutEffect(() => {
     const follow = () => setRoute(parseRoute(location.hash));
     window.addEventListener("hashchange", follow);
     return () => window.removeEventListener("hashchange", follow);
