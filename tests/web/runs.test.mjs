@@ -39,6 +39,9 @@ test("a page has a hundred runs, and says how many there are", async () => {
   await visitor.leave();
 });
 
+// What is shown is of this address, not of the one before.
+const answered = (page) => page.locator(".stale").waitFor({ state: "detached" });
+
 test("filters and order stand in the address and hold what they say", async () => {
   const visitor = await arrive();
   const { page } = visitor;
@@ -48,12 +51,14 @@ test("filters and order stand in the address and hold what they say", async () =
   await page.getByRole("checkbox", { name: "failed" }).check();
   await page.getByRole("button", { name: "Remove the filter state failed" }).waitFor();
   assert.equal(hash(page), "#/?state=failed");
+  await answered(page);
   await page.keyboard.press("Escape");
   const shown = await rows(page).evaluateAll((all) => all.map((row) => row.dataset.run));
   assert.deepEqual(shown, runs.map((run) => run.id));
   for (const text of await rows(page).locator(".badge").allInnerTexts()) assert.equal(text, "failed");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.locator('th[aria-sort="ascending"]', { hasText: "Run" }).waitFor();
+  await answered(page);
   const names = await rows(page).locator(".row-link").evaluateAll((all) =>
     all.map((link) => link.getAttribute("aria-label")),
   );
