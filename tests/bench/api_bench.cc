@@ -3,10 +3,11 @@
 // nodes of a Slurm whose commands are scripts. The load comes from this process, on the same
 // machine, so both share its cores.
 //   api_bench [--all] [--only ingest] [--seconds N] [--runs N] [--running N] [--nodes N]
-//             [--directory DIR]
+//             [--directory DIR] [--fill DIR]
 // JSON on stdout. --all: 30 s of each load instead of 5, and 5 minutes of ingest instead of 20 s.
 // --only ingest: of all loads the journals at 10,000 points a second. Exit code 1 where a request
 // failed, a record was not stored or the controller is not well; never for a time.
+// --fill DIR: makes the store of --runs in DIR, for measurements of others, and ends.
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -53,6 +54,7 @@ struct Sizes {
   double seconds = 5, ingest_seconds = 20, burst_seconds = 10;
   bool only_ingest = false;
   base::Path directory = std::filesystem::temp_directory_path();
+  base::Path fill{};  // empty: measure
 };
 
 // The journals of runs that are trained elsewhere, and what grows them.
@@ -419,6 +421,8 @@ Sizes parse(int count, char** words) {
       sizes.only_ingest = true;
     } else if (word == "--directory") {
       sizes.directory = value;
+    } else if (word == "--fill") {
+      sizes.fill = value;
     } else if (number <= 0) {
       throw base::Error(base::Code::User, word + " is '" + value + "'; give a number above 0");
     } else if (word == "--seconds") {
@@ -450,7 +454,12 @@ void allow_descriptors() {
 int main(int count, char** words) {
   try {
     regatta::bench::allow_descriptors();
-    regatta::bench::Bench bench(regatta::bench::parse(count, words));
+    const regatta::bench::Sizes sizes = regatta::bench::parse(count, words);
+    if (!sizes.fill.empty()) {
+      regatta::tests::fill_store(sizes.fill, {sizes.runs, 0});
+      return 0;
+    }
+    regatta::bench::Bench bench(sizes);
     std::printf("%s\n", bench.measure().dump(2).c_str());
     std::fflush(stdout);
     for (const std::string& fault : bench.faults()) {

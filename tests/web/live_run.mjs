@@ -40,18 +40,19 @@ const kStart = {
 };
 
 export class LiveRun {
-  // Its first step begins so many seconds before now.
-  constructor(folder, id, ago) {
+  // Its first step begins so many seconds before now. more: other values of its start, such as steps.
+  constructor(folder, id, ago, more = {}) {
+    const start = { ...kStart, ...more };
     const directory = join(folder, "runs", id);
-    const attempt = join(directory, "attempts", `1-${kStart.execution}`);
+    const attempt = join(directory, "attempts", `1-${start.execution}`);
     mkdirSync(attempt, { recursive: true, mode: 0o700 });
-    writeFileSync(join(directory, "run.json"), JSON.stringify(kRunFile));
+    writeFileSync(join(directory, "run.json"), JSON.stringify({ ...kRunFile, steps: start.steps }));
     this.id = id;
     this.journal = join(attempt, "journal.jsonl");
     this.begin = Date.now() / 1000 - ago;
     this.sequence = 0;
     this.step = 0;
-    this.say(0, kStart);
+    this.say(0, start);
   }
   say(seconds, record) {
     const head = { sequence: this.sequence, utc_seconds: this.begin + seconds, seconds };

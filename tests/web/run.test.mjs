@@ -122,10 +122,11 @@ test("a smoothed line is a ghost and a curve, and one row of the table", () => {
   assert.deepEqual(drawn.data[1], [4, null, 6]);
   assert.ok(drawn.lines[0].opacity < 1 && drawn.lines[1].opacity == null);
   assert.equal(page.drawnLines(lines, data, false).lines.length, 2);
-  assert.deepEqual(page.tableOf("Step", lines, data, "Title"), {
-    columns: ["Step", "loss", "Series 2"],
-    rows: [[1, 4, 7], [2, null, 8], [3, 6, 9]],
-  });
+  const rows = [[1, 4, 7], [2, null, 8], [3, 6, 9]];
+  const columns = ["Step", "loss", "Series 2"];
+  assert.deepEqual(page.tableOf({ name: "Step" }, lines, data, "Title"), { columns, rows });
+  const hours = { name: "Step", cell: (value) => `${value} h` };
+  assert.deepEqual(page.tableOf(hours, lines, data, "Title").rows[0], ["1 h", 4, 7]);
 });
 
 test("by steps, what was trained again stands once, as it was trained last", () => {

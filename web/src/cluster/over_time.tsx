@@ -5,9 +5,7 @@ import type { Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
 import { Swatch } from "../parts/swatch";
 import type { Moment } from "./sums";
-import { momentAt } from "./sums";
 
-const kRows = 25; // of the table
 const kHour = 3600;
 const kInstant = 1e-3; // seconds
 
@@ -33,54 +31,8 @@ function stepped(moments: Moment[]): Moment[] {
   });
 }
 
-const momentText = ({ at }: Pick<Moment, "at">) => show.when(new Date(1000 * at).toISOString());
-
-function MomentTable({
-  title,
-  moments,
-  names,
-}: {
-  title: string;
-  moments: Moment[];
-  names: Name[];
-}) {
-  const [from, to] = [moments[0]?.at ?? 0, moments[moments.length - 1]?.at ?? 0];
-  const rows = Array.from({ length: kRows }, (_, i) => {
-    const at = from + ((to - from) * i) / (kRows - 1);
-    return { ...momentAt(moments, at), at };
-  });
-  return (
-    <details class="fold points">
-      <summary>{title} as a table</summary>
-      <div class="scroll" role="region" tabIndex={0} aria-label={`${title} as a table`}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Moment</th>
-              {names.map((name) => (
-                <th key={name} scope="col" class="num">
-                  {kLines[name].title}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((moment) => (
-              <tr key={moment.at}>
-                <th scope="row">{momentText(moment)}</th>
-                {names.map((name) => (
-                  <td key={name} class="num">
-                    {show.count(moment[name])}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </details>
-  );
-}
+const isoText = (at: number) => new Date(1000 * at).toISOString();
+const momentText = ({ at }: Pick<Moment, "at">) => show.when(isoText(at));
 
 interface Props {
   title: string;
@@ -140,14 +92,14 @@ function OverTime({ title, moments, names, hours, zoom, onZoom }: Props) {
         values={(_low, high) => [0, Math.max(1, (high ?? 1) * 1.12)]}
         format={(value) => (Number.isInteger(value) ? show.count(value) : "")}
         x={{
-          name: "Hours back",
+          name: "Moment (UTC)",
           isClock: false,
+          cell: (value) => isoText((end?.at ?? 0) + value * unit),
           text: (value) => backText(value, inDays ? "d" : "h"),
         }}
         zoom={zoom}
         onZoom={onZoom}
       />
-      <MomentTable title={title} moments={moments} names={names} />
     </div>
   );
 }

@@ -134,12 +134,6 @@ export function history(runs: FullRow[], from: number, to: number): Moment[] {
   });
 }
 
-// The moment that held then.
-export function momentAt(moments: Moment[], at: number): Moment | undefined {
-  const next = moments.findIndex((moment) => moment.at > at);
-  return moments[next < 0 ? moments.length - 1 : next - 1];
-}
-
 // GPU-hours of steps that were trained again since, from series along GPU-hours.
 export function replayedHours(runs: Charts["runs"]): number {
   let hours = 0;

@@ -7,7 +7,7 @@ import { Chart } from "../parts/chart";
 import type { Axis, SeriesName } from "./compare_api";
 import { kAxes, kSeries } from "./compare_api";
 import type { Curve } from "./series";
-import { joined, newestOf, places, valueAt } from "./series";
+import { joined, newestOf } from "./series";
 
 // What a line is of: a run, or several that differ by seed only.
 export interface Subject {
@@ -44,8 +44,6 @@ function figure(value: number | null): string {
   if (value == null || value === 0 || Math.abs(value) >= 0.01) return show.number(value);
   return value.toPrecision(3);
 }
-
-const kMostRows = 40; // of a chart's table
 
 function bands(pen: Pen, curves: Curve[], subjects: Subject[], only: string | null) {
   const { context, box } = pen;
@@ -107,50 +105,6 @@ function summaryOf(drawing: Drawing, subjects: Subject[], axis: Axis): string {
   return `${drawing.title} by ${kAxes[axis]}. ${ends.join("; ")}`;
 }
 
-function Points({
-  drawing,
-  subjects,
-  axis,
-}: {
-  drawing: Drawing;
-  subjects: Subject[];
-  axis: Axis;
-}) {
-  const rows = places(drawing.curves, kMostRows);
-  return (
-    <details class="fold points">
-      <summary>{drawing.title} as a table</summary>
-      <div class="scroll" role="region" tabIndex={0} aria-label={`${drawing.title} as a table`}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{axis === "step" ? "step" : kAxes[axis]}</th>
-              {subjects.map(({ key, name }) => (
-                <th key={key} scope="col" class="num">
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((x) => (
-              <tr key={x}>
-                <th scope="row">{alongText(axis, x)}</th>
-                {drawing.curves.map((curve) => (
-                  <td key={curve.key} class="num">
-                    {valueText(drawing, valueAt(curve, x))}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-      <p class="small">Between two points of a run the value is on the straight line.</p>
-    </details>
-  );
-}
-
 export interface CurvesProps {
   drawing: Drawing;
   subjects: Subject[];
@@ -207,7 +161,7 @@ export function SeriesChart(props: CurvesProps) {
         zoom={zoom}
         onZoom={onZoom}
         x={{
-          name: kAxes[axis],
+          name: time ? `${kAxes[axis]} (s)` : kAxes[axis],
           isClock: time,
           ...(!time && { text: (x: number) => alongText(axis, x) }),
         }}
@@ -216,7 +170,6 @@ export function SeriesChart(props: CurvesProps) {
             onCursor(index == null ? null : (data[0][index] ?? null)),
         })}
       />
-      <Points drawing={drawing} subjects={subjects} axis={axis} />
     </div>
   );
 }

@@ -113,11 +113,3 @@ export function joined(curves: Points[]): [number[], ...(number | null)[][]] {
   });
   return [x, ...columns];
 }
-
-// At most so many of all x, evenly, with the last: the rows of a chart's table.
-export function places(curves: Points[], most: number): number[] {
-  const [x] = joined(curves);
-  if (x.length <= most) return x;
-  const every = (x.length - 1) / (most - 1);
-  return Array.from({ length: most }, (_, i) => x[Math.round(i * every)] ?? 0);
-}

@@ -3,7 +3,7 @@ import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "pr
 import uPlot from "uplot";
 import { usePreference } from "../base/preferences";
 import { onTheme } from "../base/theme";
-import type { Line, Series, Span } from "./chart_data";
+import type { Cell, Line, Series, Span } from "./chart_data";
 import {
   canBeLogarithmic,
   drawnLines,
@@ -24,6 +24,7 @@ export interface Axis {
   name: string; // with its unit, at the head of the table
   isClock: boolean; // seconds, shown as 1:02:00; else a figure
   text?: (value: number) => string; // of a mark of the axis, where it is neither
+  cell?: (value: number) => Cell; // in the table, where it is not the value itself
 }
 export const kTimeAxis: Axis = { name: "Time (s)", isClock: true };
 export const kStepAxis: Axis = { name: "Step", isClock: false };
@@ -231,7 +232,7 @@ export function Chart(props: ChartProps) {
   const twin = useTwin({
     title,
     file: props.file,
-    table: () => tableOf((props.x ?? kTimeAxis).name, props.lines, series, title),
+    table: () => tableOf(props.x ?? kTimeAxis, props.lines, series, title),
     picture: () => {
       const canvas = place.current?.querySelector("canvas");
       return canvas ? pictureOfCanvas(title, canvas) : Promise.resolve(null);

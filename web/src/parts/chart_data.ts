@@ -120,14 +120,19 @@ export interface Table {
 }
 
 // The figures of a chart; those that are drawn twice, or that have no name, once or not at all.
-export function tableOf(x: string, lines: Line[], data: Series, title: string): Table {
+export function tableOf(
+  x: { name: string; cell?: (value: number) => Cell },
+  lines: Line[],
+  data: Series,
+  title: string,
+): Table {
   const shown = lines.flatMap((line, i) =>
     line.name === "" ? [] : [{ name: line.name ?? nameOf(title, lines, i), values: data[i + 1] }],
   );
   return {
-    columns: [x, ...shown.map(({ name }) => name)],
+    columns: [x.name, ...shown.map(({ name }) => name)],
     rows: Array.from(data[0], (at, row) => [
-      at,
+      x.cell ? x.cell(at) : at,
       ...shown.map(({ values }) => values?.[row] ?? null),
     ]),
   };

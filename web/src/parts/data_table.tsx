@@ -26,7 +26,7 @@ export function DataTable({ caption, table }: { caption: string; table: Table })
             <tr>
               {table.columns.map((name, i) => (
                 <th key={i} scope="col" class={i > 0 && isFigures(table, i) ? "num" : undefined}>
-                  {name}
+                  {show.withoutEscapes(name)}
                 </th>
               ))}
             </tr>
