@@ -414,15 +414,17 @@ Json metrics_json(store::StoreReads& store, const runs::Run& run, std::int64_t c
 Json checkpoints_json(store::StoreReads& store, const runs::Run& run) {
   Json list = Json::array();
   for (const store::CheckpointRow& row : store.checkpoints(run.number, 0)) {
-    // One line per checkpoint: the newest word about it. What fails once it is written (removing
-    // older ones) is a line of its own.
-    for (auto it = list.begin(); it != list.end(); ++it) {
-      if (row.status == "failed" && it->at("status") == "written") continue;
-      if (!row.name.empty() && it->at("name") == row.name) {
-        list.erase(it);
-        break;
-      }
+    // One line per checkpoint: the newest word about it, where it was removed with what it took. What
+    // fails once it is written (removing older ones) is a line of its own.
+    const auto earlier = std::find_if(list.begin(), list.end(), [&](const Json& line) {
+      if (row.status == "failed" && line.at("status") == "written") return false;
+      return !row.name.empty() && line.at("name") == row.name;
+    });
+    if (earlier != list.end() && row.status == "removed") {
+      (*earlier)["status"] = "removed";
+      continue;
     }
+    if (earlier != list.end()) list.erase(earlier);
     // The record of a removal tells the step at which it was removed.
     const auto name = checkpoint::parse_checkpoint_name(row.name);
     Json json;
