@@ -157,8 +157,10 @@ std::string loss_text(const runs::Run& run) {
 
 std::optional<double> predicted_seconds(const runs::Run& run, double now_utc) {
   const runs::RunSummary& summary = run.summary;
-  if (!summary.crossing || runs::is_over(run.state)) return std::nullopt;
-  if (silent_seconds(run, now_utc)) return std::nullopt;  // it has not moved since
+  if (!summary.crossing || run.state != runs::RunState::Running) return std::nullopt;
+  if (run.wait.category == runs::kSuspended || silent_seconds(run, now_utc)) {
+    return std::nullopt;  // it has not moved since
+  }
   const double since = std::max(0.0, now_utc - summary.last_record_utc);
   return std::max(0.0, *summary.crossing - summary.axis_seconds - since);
 }
@@ -318,6 +320,7 @@ const ChosenKeys& slim_keys() {
                                "attempts",
                                "step",
                                "steps",
+                               "samples",
                                "metric",
                                "value",
                                "target",
@@ -414,8 +417,8 @@ Json metrics_json(store::StoreReads& store, const runs::Run& run, std::int64_t c
 Json checkpoints_json(store::StoreReads& store, const runs::Run& run) {
   Json list = Json::array();
   for (const store::CheckpointRow& row : store.checkpoints(run.number, 0)) {
-    // One line per checkpoint: the newest word about it, where it was removed with what it took. What
-    // fails once it is written (removing older ones) is a line of its own.
+    // One line per checkpoint: the newest word about it, where it was removed with what it took.
+    // What fails once it is written (removing older ones) is a line of its own.
     const auto earlier = std::find_if(list.begin(), list.end(), [&](const Json& line) {
       if (row.status == "failed" && line.at("status") == "written") return false;
       return !row.name.empty() && line.at("name") == row.name;

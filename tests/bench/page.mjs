@@ -82,8 +82,8 @@ async function interactions(browser, seeded) {
   await page.keyboard.press("Escape");
   await asked("next_page", () => page.getByRole("button", { name: "Next" }).click());
   await asked("previous_page", () => page.getByRole("button", { name: "Previous" }).click());
-  await asked("sort_by_name", () => page.getByRole("button", { name: "Name" }).first().click());
-  await asked("sort_other_way", () => page.getByRole("button", { name: "Name" }).first().click());
+  await asked("sort_by_name", () => page.getByRole("button", { name: "Run", exact: true }).first().click());
+  await asked("sort_other_way", () => page.getByRole("button", { name: "Run", exact: true }).first().click());
   await page.keyboard.press("/");
   await asked("search", () => page.keyboard.type("run17"));
   await page.keyboard.press("Escape");

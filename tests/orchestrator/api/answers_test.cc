@@ -151,6 +151,15 @@ TEST(Answers, SayHowLongATrainerHasBeenSilent) {
   EXPECT_EQ(shown()["state_text"], "loading; silent for 1 min 01 s");
   run.wait.category = runs::kSuspended;
   EXPECT_FALSE(is_silent()) << "Slurm has suspended it";
+  EXPECT_TRUE(shown()["predicted_seconds_to_target"].is_null()) << "it does not move";
+  run.wait = {};
+  run.summary.last_record_utc = kNow - 1;
+  EXPECT_FALSE(shown()["predicted_seconds_to_target"].is_null());
+  for (const runs::RunState state : {runs::RunState::Queued, runs::RunState::Starting,
+                                     runs::RunState::Stopping, runs::RunState::Stopped}) {
+    run.state = state;
+    EXPECT_TRUE(shown()["predicted_seconds_to_target"].is_null()) << "nothing counts down";
+  }
   run.wait = {};
   run.state = runs::RunState::Stopping;
   EXPECT_FALSE(is_silent());

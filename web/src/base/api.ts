@@ -123,6 +123,7 @@ export type RunRow = Pick<
   | "attempts"
   | "step"
   | "steps"
+  | "samples"
   | "metric"
   | "value"
   | "target"
