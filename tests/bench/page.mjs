@@ -71,7 +71,8 @@ async function interactions(browser, seeded) {
     await act();
     await page.waitForFunction(
       ([row, id]) =>
-        document.querySelector(row)?.dataset.run !== id && !document.querySelector(".stale"),
+        ![id, undefined].includes(document.querySelector(row)?.dataset.run) &&
+        !document.querySelector(".stale"),
       [kRow, before],
       { polling: "raf" },
     );
@@ -85,7 +86,7 @@ async function interactions(browser, seeded) {
   await asked("sort_by_name", () => page.getByRole("button", { name: "Run", exact: true }).first().click());
   await asked("sort_other_way", () => page.getByRole("button", { name: "Run", exact: true }).first().click());
   await page.keyboard.press("/");
-  await asked("search", () => page.keyboard.type("run17"));
+  await asked("search", () => page.keyboard.type("run18"));
   await page.keyboard.press("Escape");
   await page.keyboard.press("Control+k");
   await page.getByRole("combobox").waitFor();
