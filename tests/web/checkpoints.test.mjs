@@ -1,5 +1,6 @@
 // Checkpoints of a run that the real trainer has made: what the list says, and each action.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before } from "node:test";
@@ -54,7 +55,7 @@ test("the list says of each checkpoint what the API says", async () => {
     }
     const left = 4 - Number(/latest (\d) of 4/.exec(text)[1]) + 1;
     assert.ok(text.includes(left === 1 ? "when one more is" : `when ${left} more are`), text);
-    await row(page, one.step).getByTitle(/^write .* sync /).waitFor();
+    assert.match(text, /, stalled .* write .*, sync .*, copy /);
   }
   assert.match(await row(page, 10).innerText(), /newest/);
   await visitor.sees((await rowAt(10)).path);
@@ -74,6 +75,61 @@ test("a checkpoint is verified, and known as such while the page is open", async
   await page.getByRole("link", { name: "Curves" }).click();
   await page.getByRole("link", { name: "Checkpoints" }).click();
   await row(page, 8).getByText(/verified /).waitFor();
+  await visitor.leave();
+});
+
+test("checkpoints are verified one behind the other", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  let letGo;
+  const gate = new Promise((done) => (letGo = done));
+  const asked = [];
+  await page.route("**/verify", async (route) => {
+    asked.push(route.request().url());
+    if (asked.length === 1) await gate;
+    await route.continue();
+  });
+  await button(page, 4, /Verify/).click();
+  await row(page, 4).getByText(/^Reading/).waitFor();
+  await button(page, 10, /Verify/).click();
+  await row(page, 10).getByText("Waits for the one that is read…").waitFor();
+  await page.getByRole("link", { name: "Curves" }).click();
+  await page.getByRole("link", { name: "Checkpoints" }).click();
+  await row(page, 10).getByText("Waits for the one that is read…").waitFor();
+  assert.equal(asked.length, 1);
+  letGo();
+  await row(page, 4).getByText(/verified .*every byte is as it was written/).waitFor();
+  await row(page, 10).getByText(/verified .*every byte is as it was written/).waitFor();
+  assert.equal(asked.length, 2);
+  await visitor.leave();
+});
+
+test("of what is too large for a request the command is said, and works", async () => {
+  const visitor = await arrive(kOther);
+  const { page } = visitor;
+  await page.route(`**/api/v1/runs/${kOther}/checkpoints`, async (route) => {
+    const answer = await seeded.ask(`runs/${kOther}/checkpoints`);
+    for (const one of answer.checkpoints) one.bytes = 1_300_000_000;
+    await route.fulfill({ json: answer });
+  });
+  await row(page, 10).getByText("1.30\u202fGB").waitFor();
+  await button(page, 10, /Verify/).press("Enter");
+  const dialog = page.getByRole("dialog");
+  const command = dialog.locator(".command code");
+  const { path, name } = await rowAt(10, kOther);
+  const directory = path.slice(0, path.indexOf("/checkpoints/"));
+  assert.equal(await command.innerText(), `regatta ckpt verify --directory ${directory} ${name}`);
+  const words = (await command.innerText()).split(" ").slice(1);
+  const said = execFileSync(process.env.REGATTA_BINARY, words, { encoding: "utf8" });
+  assert.match(said, /every byte is as it was written/);
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Clean up…" }).click();
+  await dialog.getByText("3 checkpoints would go").waitFor();
+  assert.equal(await command.innerText(), `regatta ckpt gc --directory ${directory}`);
+  assert.equal(await dialog.getByRole("button", { name: /^Remove/ }).count(), 0);
+  const gc = [...(await command.innerText()).split(" ").slice(1), "--dry-run"];
+  assert.match(execFileSync(process.env.REGATTA_BINARY, gc, { encoding: "utf8" }), /step-0+6\b|\b6\b/);
   await visitor.leave();
 });
 
@@ -160,6 +216,79 @@ test("a pin is taken away after a question; a long reason is refused here", asyn
   await visitor.leave();
 });
 
+test("after a lost answer nothing is said to have failed for sure", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await page.route("**/pin", (route) => route.abort());
+  await button(page, 8, /^Pin/).click();
+  await page.getByRole("button", { name: "Pin", exact: true }).press("Enter");
+  await visitor.sees("Perhaps not pinned: Failed to fetch");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Pin");
+  await visitor.leave(/ERR_FAILED/);
+});
+
+test("a closed dialog's fork does not change the place", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  let letGo;
+  const gate = new Promise((done) => (letGo = done));
+  await page.route("**/fork", async (route) => {
+    await gate;
+    await route.fulfill({ status: 201, json: { id: "nobody-000000" } });
+  });
+  await button(page, 8, /Fork/).click();
+  await page.getByRole("button", { name: "Fork", exact: true }).click();
+  await visitor.sees("It goes on when this is closed");
+  await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
+  await page.getByRole("link", { name: "Log", exact: true }).click();
+  const answered = page.waitForResponse("**/fork");
+  letGo();
+  await (await answered).finished();
+  await page.waitForTimeout(300);
+  assert.ok(page.url().includes(`${kRun}/log`), page.url());
+  await visitor.leave();
+});
+
+test("an answer that is overtaken is dropped, and a failure ends with the next answer", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await row(page, 8).waitFor();
+  let letGo;
+  const gate = new Promise((done) => (letGo = done));
+  let held = 0;
+  await page.route(`**/api/v1/runs/${kRun}/checkpoints`, async (route) => {
+    const old = await seeded.ask(`runs/${kRun}/checkpoints`);
+    if (held++ > 0) return route.fulfill({ json: old });
+    await gate;
+    return route.fulfill({ json: old });
+  });
+  const poll = () =>
+    page.evaluate(() => void document.dispatchEvent(new Event("visibilitychange")));
+  const list = (sent) => sent.url().endsWith(`${kRun}/checkpoints`);
+  const asked = page.waitForRequest(list);
+  await poll();
+  await asked;
+  await button(page, 8, /^Pin/).click();
+  await page.getByRole("button", { name: "Pin", exact: true }).click();
+  await row(page, 8).getByText("Pinned", { exact: true }).waitFor();
+  const late = page.waitForResponse(list);
+  letGo();
+  await (await late).finished();
+  await page.waitForTimeout(300);
+  assert.equal(await row(page, 8).getByText("Pinned", { exact: true }).count(), 1);
+  await seeded.ask(`runs/${kRun}/checkpoints/8/unpin`, { method: "POST" });
+  await page.unroute(`**/api/v1/runs/${kRun}/checkpoints`);
+  await page.route(`**/api/v1/runs/${kRun}/checkpoints`, (route) => route.abort());
+  await button(page, 8, /Files/).click();
+  await page.getByRole("dialog").getByText("XXH3-128").waitFor();
+  await page.keyboard.press("Escape");
+  await visitor.sees("The checkpoints on disk cannot be listed");
+  await page.unroute(`**/api/v1/runs/${kRun}/checkpoints`);
+  await poll();
+  await visitor.seesNoMore("The checkpoints on disk cannot be listed");
+  await visitor.leave(/ERR_FAILED/);
+});
+
 test("files are downloaded as they are, and the command is said", async () => {
   const visitor = await arrive();
   const { page } = visitor;
@@ -206,8 +335,17 @@ test("an export is made, followed, downloaded and removed", async () => {
   assert.equal(text, readFileSync(join(made.path, "config.json"), "utf8"));
   assert.equal(JSON.parse(text).hidden_size, 32);
   await dialog.getByText(`download ${kRun} ${made.name} --export`).waitFor();
-  await dialog.getByRole("button", { name: "Remove the export" }).click();
+  const inDialog = () => page.evaluate(() => document.activeElement.closest("dialog") != null);
+  await dialog.getByRole("button", { name: "Remove the export" }).press("Enter");
+  await dialog.getByText(/^Remove the export\? Its .* are gone then/).waitFor();
+  assert.ok(await inDialog());
+  await dialog.getByRole("button", { name: "Keep it" }).press("Enter");
+  await dialog.getByText("The export is there.").waitFor();
+  assert.equal((await seeded.ask(`runs/${kRun}/checkpoints/10/export`)).state, "done");
+  await dialog.getByRole("button", { name: "Remove the export" }).press("Enter");
+  await dialog.getByRole("button", { name: /^Remove \d/ }).press("Enter");
   await dialog.getByRole("button", { name: "Export", exact: true }).waitFor();
+  assert.ok(await inDialog());
   assert.equal((await seeded.ask(`runs/${kRun}/checkpoints/10/export`)).status, 404);
   await visitor.leave(/status of 404/);
 });
@@ -217,15 +355,24 @@ test("two checkpoints are compared by their manifests", async () => {
   const { page } = visitor;
   await page.getByRole("button", { name: "Compare…" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("2 of 2 files differ.").waitFor();
+  await dialog.getByText("2 of 2 files differ, by their manifests.").waitFor();
   const [a, b] = [await rowAt(8), await rowAt(10)];
   await dialog.getByText(`regatta ckpt diff ${kRun} ${a.name} ${b.name}`).waitFor();
   const details = await seeded.ask(`runs/${kRun}/checkpoints/8`);
   const count = Object.values(details.files).reduce((sum, file) => sum + file.tensors.length, 0);
   await dialog.getByText(`${count} tensors are in both; types and shapes are the same.`).waitFor();
   await dialog.getByRole("row", { name: /step 8 10/ }).waitFor();
+  let letGo;
+  const gate = new Promise((done) => (letGo = done));
+  await page.route(`**/checkpoints/${b.name}`, async (route) => {
+    await gate;
+    await route.continue();
+  });
   await dialog.getByRole("combobox", { name: "A" }).selectOption(b.name);
-  await dialog.getByText("Equal: every file has the same digest.").waitFor();
+  await dialog.getByText("Reading the manifests…").waitFor(); // and nothing of the earlier pair
+  assert.equal(await dialog.getByText("2 of 2 files differ").count(), 0);
+  letGo();
+  await dialog.getByText("Equal: every file has the same digest, by their manifests.").waitFor();
   await visitor.leave();
 });
 
@@ -245,8 +392,9 @@ test("a clean-up says what would go, then removes just that", async () => {
   await dialog.getByRole("button", { name: "Keep them" }).click();
   assert.equal((await rowsOf(kOther)).filter((one) => one.condition === "valid").length, 5);
   await page.getByRole("button", { name: "Clean up…" }).click();
-  await dialog.getByRole("button", { name: "Remove 3 checkpoints" }).click();
+  await dialog.getByRole("button", { name: "Remove 3 checkpoints" }).press("Enter");
   await dialog.getByText(`Removed 3 checkpoints; ${size} freed.`).waitFor();
+  assert.ok(await page.evaluate(() => document.activeElement.closest("dialog") != null));
   const left = (await rowsOf(kOther)).filter((one) => one.condition === "valid");
   assert.deepEqual(left.map(({ step }) => step), [8, 10]);
   await dialog.getByRole("button", { name: "Close" }).click();

@@ -1,10 +1,9 @@
-// The comparison of runs: its pure parts, and the page over the seeded controller, held against
-// what the API says of the same runs.
+// The comparison of runs over the seeded controller, held against what the API says of the same
+// runs. Its pure parts: compared.test.mjs.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { after, before, test as plainTest } from "node:test";
+import { after, before } from "node:test";
 import { fileURLToPath } from "node:url";
 import { kHostile } from "./fixture.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
@@ -14,8 +13,7 @@ const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
 const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
 const bundle = buildSync({
   stdin: {
-    contents: `export * from "./src/base/colours"; export * from "./src/compare/series";
-      export * from "./src/compare/differences"; export * from "./src/compare/figures";
+    contents: `export { slotsOf } from "./src/base/colours";
       export * as show from "./src/base/format";`,
     resolveDir: web,
   },
@@ -24,7 +22,6 @@ const bundle = buildSync({
   format: "esm",
   write: false,
   platform: "browser",
-  define: { BroadcastChannel: "undefined" }, // the session's would keep node waiting
 });
 const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
 const pure = await import(`data:text/javascript;base64,${code}`);
@@ -62,144 +59,6 @@ const named = (prefix, state = "succeeded") =>
 const plain = (text) => text.replaceAll("\u202f", " ").trim();
 const cell = (page, id, key) =>
   page.locator(`.figure-table tr[data-run="${id}"] [data-key="${key}"]`);
-
-// Palette: sRGB to linear light, to Lab; and as people see who lack the cones for red, green, blue
-// (Machado, Oliveira, Fernandes 2009, severity 1).
-const kCones = {
-  red: [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.052],
-  green: [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881],
-  blue: [1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.3039],
-};
-const linear = (hex) =>
-  [1, 3, 5].map((at) => {
-    const part = parseInt(hex.slice(at, at + 2), 16) / 255;
-    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
-  });
-const luminance = ([r, g, b]) => 0.2126 * r + 0.7152 * g + 0.0722 * b;
-function lab([r, g, b]) {
-  const f = (t) => (t > 0.008856 ? Math.cbrt(t) : 7.787 * t + 16 / 116);
-  const x = f((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505);
-  const y = f(luminance([r, g, b]));
-  const z = f((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089);
-  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
-}
-const without = (cone, rgb) =>
-  [0, 3, 6].map((row) => {
-    const value = rgb.reduce((sum, part, i) => sum + part * kCones[cone][row + i], 0);
-    return Math.min(1, Math.max(0, value));
-  });
-const far = (a, b) => Math.hypot(...a.map((value, i) => value - b[i]));
-
-plainTest("ten colours are told apart in both themes, also without one kind of cone", () => {
-  const css = readFileSync(join(web, "src", "base", "colours.css"), "utf8");
-  const found = [...css.matchAll(/--run-\d: (#[0-9a-f]{6});/g)].map(([, hex]) => linear(hex));
-  assert.equal(found.length, 20);
-  for (const [colours, surface] of [
-    [found.slice(0, 10), "#ffffff"],
-    [found.slice(10), "#161c24"],
-  ]) {
-    const back = luminance(linear(surface));
-    colours.forEach((a, i) => {
-      const light = luminance(a);
-      const contrast = (Math.max(light, back) + 0.05) / (Math.min(light, back) + 0.05);
-      assert.ok(contrast >= 3, `${surface} ${i}: contrast ${contrast}`);
-      colours.slice(0, i).forEach((b, j) => {
-        const apart = { all: far(lab(a), lab(b)) };
-        for (const cone of Object.keys(kCones)) {
-          apart[cone] = far(lab(without(cone, a)), lab(without(cone, b)));
-        }
-        const what = `${surface} ${i} and ${j}: ${JSON.stringify(apart)}`;
-        assert.ok(apart.all >= 35 && apart.red >= 22 && apart.green >= 22, what);
-        assert.ok(apart.blue >= 17, what);
-        const { dash } = pure.lookOf(i);
-        if (dash === pure.lookOf(j).dash) assert.ok(Math.min(...Object.values(apart)) >= 37, what);
-      });
-    });
-  }
-});
-
-plainTest("a run keeps its colour, and ten runs have ten", () => {
-  const ids = Array.from({ length: 10 }, (_, i) => `demo-${i}`);
-  const all = pure.slotsOf(ids);
-  assert.equal(new Set(all.values()).size, 10);
-  for (let n = 1; n < 10; n += 1) {
-    const some = pure.slotsOf(ids.slice(0, n));
-    for (const [id, slot] of some) assert.equal(slot, all.get(id), id);
-  }
-  // FNV-1a's published value for "a".
-  assert.equal(pure.slotsOf(["a"]).get("a"), 0xe40c292c % 10);
-  assert.equal(pure.slotsOf(["a", "a"]).size, 1);
-});
-
-plainTest("nested keys are joined, and differences found", () => {
-  const a = pure.flatten({ model: { hidden: 768 }, evaluations: [{ every: 5 }, {}], x: null });
-  assert.deepEqual([...a], [
-    ["model.hidden", "768"],
-    ["evaluations[0].every", "5"],
-    ["evaluations[1]", "{}"],
-    ["x", "null"],
-  ]);
-  const rows = pure.rowsOf([a, pure.flatten({ model: { hidden: 768 }, x: "null", y: [] })]);
-  assert.deepEqual(
-    rows.map(({ key, values, differs }) => [key, values[1], differs]),
-    [
-      ["evaluations[0].every", null, true],
-      ["evaluations[1]", null, true],
-      ["model.hidden", "768", false],
-      ["x", "null", false],
-      ["y", "[]", true],
-    ],
-  );
-});
-
-plainTest("runs that differ by seed alone are a group", () => {
-  const run = (id, seed, more = {}, fields = {}) => ({
-    id,
-    state: "succeeded",
-    task: "pretraining",
-    from: null,
-    config: { name: id, seed, batch: { size: 8 }, ...more },
-    ...fields,
-  });
-  const groups = (all) => pure.seedGroups(all).map((group) => group.map(({ id }) => id));
-  const runs = [run("a", 1), run("b", 2), run("c", 3, { batch: { size: 9 } }), run("d", 4)];
-  assert.deepEqual(groups(runs), [["a", "b", "d"]]);
-  assert.deepEqual(groups([run("a", 1), run("b", 1)]), []); // a repetition is no other seed
-  assert.deepEqual(groups([run("a", 1), run("b", 2, {}, { state: "failed" })]), []);
-  assert.deepEqual(groups([run("a", 1), run("b", 2, {}, { task: "classification" })]), []);
-  assert.deepEqual(groups([run("a", 1), run("b", 2, {}, { config: null })]), []);
-});
-
-plainTest("means and deviations are of what all have", () => {
-  const a = { x: [0, 10, 20], y: [0, 10, 20] };
-  const b = { x: [5, 15], y: [7, 17] };
-  const { x, y, deviation, ends } = pure.meanOf("a", [a, b]);
-  assert.deepEqual([x, y], [[5, 10, 15], [6, 11, 16]]);
-  for (const one of deviation) assert.ok(Math.abs(one - Math.SQRT2) < 1e-12); // of v and v + 2
-  assert.deepEqual(ends, [20, 17]);
-  assert.deepEqual(pure.newestOf({ key: "", x, y, ends }).value, 18.5);
-  assert.equal(pure.deviation([1, 2, 3, 4]), Math.sqrt(5 / 3));
-  assert.equal(pure.deviation([1]), null);
-  assert.deepEqual(pure.meanOf("a", [a, { x: [], y: [] }]).x, []);
-  assert.equal(pure.valueAt(a, 4), 4);
-  assert.equal(pure.valueAt(a, 20), 20);
-  assert.equal(pure.valueAt(a, 20.1), null);
-  assert.equal(pure.valueAt(a, -1), null);
-  assert.deepEqual(pure.joined([a, b]), [
-    [0, 5, 10, 15, 20],
-    [0, null, 10, null, 20],
-    [null, 7, null, 17, null],
-  ]);
-});
-
-plainTest("steps that were trained again are in no line", () => {
-  const bucket = (to, value, abandoned = false) => ({ to, abandoned, value });
-  const all = [bucket(1, 9), bucket(2, 8), bucket(3, 7, true), bucket(2.5, 6)];
-  all.push(bucket(3, null), bucket(4, 5));
-  const steps = { buckets: all, series: { loss: all.map(({ value }) => [0, 9, value, 1]) } };
-  const points = pure.pointsOf({ runs: [{ id: "a", steps }] }, "a", "loss");
-  assert.deepEqual(points, { x: [1, 2, 2.5, 4], y: [9, 8, 6, 5] });
-});
 
 test("runs are selected by key and compared, with the API's figures", async () => {
   const visitor = await arrive("/?state=succeeded");
@@ -279,7 +138,11 @@ const leaves = (config) => {
 test("only differences are shown until all are asked for", async () => {
   const ids = [named("wiki-base")[0], named("books-small")[0], named("squad-tiny")[0]];
   const configs = [];
-  for (const id of ids) configs.push(leaves((await seeded.ask(`runs/${id}`)).config));
+  for (const id of ids) {
+    const { name, ...config } = (await seeded.ask(`runs/${id}`)).config;
+    assert.ok(name); // which stands above the column
+    configs.push(leaves(config));
+  }
   const all = [...new Set(configs.flatMap(Object.keys))].sort();
   const differing = all.filter((key) => configs.some((one) => one[key] !== configs[0][key]));
   assert.ok(differing.length > 3 && differing.length < all.length);
@@ -365,12 +228,16 @@ test("a press on a name shows it alone", async () => {
   const slots = pure.slotsOf(ids);
   const other = `run-${slots.get(ids[1])}`;
   await visitor.waitForPixels(0, other, 40);
+  await page.getByRole("button", { name: "Table: Masked accuracy" }).press("Enter");
+  const table = page.locator('.compared[data-series="metric"] tbody tr');
+  await table.first().waitFor();
   const name = page.locator(`tr[data-subject="${ids[0]}"] .isolate`);
   await name.press("Enter");
   assert.equal(await name.getAttribute("aria-pressed"), "true");
   await page.waitForFunction((id) => location.hash.includes(`only=${id}`), ids[0]);
   await visitor.waitForPixels(0, `run-${slots.get(ids[0])}`, 40);
   assert.equal((await visitor.pixels(0, other)).count, 0);
+  assert.ok((await table.count()) > 0, "the chart's table stays");
   await page.keyboard.press("Escape");
   await visitor.waitForPixels(0, other, 40);
   await visitor.leave(kNoPlan);
@@ -410,6 +277,10 @@ test("runs are added and taken out by keyboard alone", async () => {
   await visitor.sees("No runs to compare yet");
   await page.keyboard.press("a");
   const dialog = page.getByRole("dialog", { name: "Add a run" });
+  await dialog.waitFor();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Add a run…" }).press("Enter");
   for (const id of [a, b]) {
     await dialog.getByRole("textbox").fill(id);
     const found = dialog.getByRole("button", { name: new RegExp(`^Add .* ${id}$`) });
@@ -418,9 +289,13 @@ test("runs are added and taken out by keyboard alone", async () => {
     assert.ok(await found.evaluate((button) => button === document.activeElement));
     await page.keyboard.press("Enter");
     await dialog.getByRole("button", { name: /is compared$/ }).waitFor();
+    const has = await page.evaluate(() => document.activeElement.getAttribute("aria-label"));
+    assert.match(has ?? "", /is compared$/); // the focus stays where it was
   }
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "detached" });
+  // Its opener is gone.
+  assert.equal(await page.evaluate(() => document.activeElement.outerHTML.slice(0, 3)), "<h1");
   await cell(page, b, "value").waitFor();
   const line = page.locator(`tr[data-subject="${a}"]`);
   await line.getByRole("button", { name: /^Take .* out$/ }).press("Enter");
@@ -434,7 +309,7 @@ test("what is not there, and what is too much, is said", async () => {
   const ids = runs.slice(0, 12).map(({ id }) => id);
   const visitor = await arrive(of(["nobody-000000", ...ids]));
   const { page } = visitor;
-  await visitor.sees("the first 10 of 13");
+  await visitor.sees("9 of 10 runs, the first 10 of 13");
   await visitor.sees("nobody-000000 is not compared");
   await cell(page, ids[0], "value").waitFor();
   assert.equal(await page.locator(".figure-table tr[data-run]").count(), 9);
@@ -442,7 +317,14 @@ test("what is not there, and what is too much, is said", async () => {
     .locator(".figure-table tr[data-run] .swatch line")
     .evaluateAll((all) => all.map((line) => getComputedStyle(line).stroke));
   assert.equal(new Set(colours).size, 9);
-  assert.equal(await page.getByRole("button", { name: "Add a run…" }).isDisabled(), true);
+  await page.getByRole("button", { name: "Add a run…" }).press("Enter");
+  await visitor.sees("Ten runs are compared");
+  const others = page.locator('.add-run li button:not([aria-label$="is compared"])');
+  assert.equal(await others.first().getAttribute("aria-disabled"), "true");
+  await others.first().focus();
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Escape");
+  assert.ok(page.url().includes("nobody-000000"));
   await page.getByRole("button", { name: "Take out", exact: true }).click();
   await cell(page, ids[9], "value").waitFor();
   await visitor.leave(kNoPlan);
@@ -462,6 +344,123 @@ test("a plan's differences are told where there is one", async () => {
   const value = page.locator('tr[data-key="setting hierarchical"] td').first();
   assert.equal(await value.innerText(), "true");
   assert.ok((await page.locator('tr[data-key="buckets"]').innerText()).includes("not set"));
+  await visitor.leave(kNoPlan);
+});
+
+// The API's answer about a run, changed; without a tag, so that it comes whole each time.
+const answersWith = (page, id, change) =>
+  page.route(`**/api/v1/runs/${id}`, async (route) => {
+    const run = await seeded.ask(`runs/${id}`);
+    await route.fulfill({ json: change(run) });
+  });
+
+test("runs that read the same are told apart, and what is hidden may differ", async () => {
+  const ids = [named("wiki-base")[0], named("books-small")[0]];
+  const visitor = await arrive("/compare");
+  const { page } = visitor;
+  for (const id of ids) {
+    await answersWith(page, id, (run) => ({
+      ...run,
+      name: "demo",
+      metric: id === ids[0] ? "f1" : run.metric,
+      config: { ...run.config, slurm: { environment: { ALGO: null } } },
+    }));
+  }
+  await page.evaluate((hash) => (location.hash = hash), `#${of(ids)}`);
+  for (const id of ids) {
+    await page.locator(`.figure-table tr[data-run="${id}"] th`, { hasText: `(${id})` }).waitFor();
+    await page.getByRole("button", { name: `Baseline demo (${id})`, exact: true }).waitFor();
+    await page.locator(`.differences thead th`, { hasText: `(${id})` }).first().waitFor();
+  }
+  assert.equal(await cell(page, ids[0], "value").locator(".small").innerText(), "F1");
+  assert.equal(await cell(page, ids[1], "value").locator(".small").innerText(), "Masked accuracy");
+  const row = page.locator('.differences tr[data-key="slurm.environment.ALGO"]');
+  assert.match(await row.innerText(), /what reads alike may differ\s+hidden\s+hidden/);
+  assert.equal(await row.locator(".other").count(), 0);
+  await page.getByText(/\d+ of \d+ differ, 1 may/).waitFor();
+  await page.locator("summary", { hasText: "What the figures are" }).press("Enter");
+  await visitor.sees("until the target was reached, else the end, else now");
+  await visitor.leave(kNoPlan);
+});
+
+test("a run that is resumed, and one that is removed, are told", async () => {
+  const ids = [named("wiki-base")[0], named("books-small")[0]];
+  const visitor = await arrive("/compare");
+  const { page } = visitor;
+  let answer = "failed";
+  await page.route(`**/api/v1/runs/${ids[0]}`, async (route) => {
+    if (answer === "removed") {
+      await route.fulfill({ status: 404, json: { detail: "no such \u001b[31mrun" } });
+    } else {
+      await route.fulfill({ json: { ...(await seeded.ask(`runs/${ids[0]}`)), state: answer } });
+    }
+  });
+  await page.evaluate((hash) => (location.hash = hash), `#${of(ids)}`);
+  const state = page.locator(`.figure-table tr[data-run="${ids[0]}"] td[data-name="State"]`);
+  await state.getByText("failed").waitFor();
+  answer = "running"; // somebody has resumed it
+  await state.getByText("running").waitFor();
+  answer = "removed";
+  await visitor.sees(`${ids[0]} is not compared`);
+  await visitor.sees("no such run");
+  await state.waitFor({ state: "detached" });
+  await visitor.leave(kNoPlan);
+});
+
+test("a move of the pointer draws the legend, and no table", async () => {
+  const ids = [named("squad-tiny")[0], named("books-small")[0]];
+  const visitor = await arrive(of(ids, "&x=step&all=1"));
+  const { page } = visitor;
+  await visitor.waitForPixels(1, `run-${pure.slotsOf(ids).get(ids[1])}`, 40);
+  await page.evaluate(() => {
+    const { replace } = String.prototype;
+    window.replaced = 0;
+    String.prototype.replace = function (...words) {
+      window.replaced += 1;
+      return replace.apply(this, words);
+    };
+  });
+  const box = await page.locator(".compared .u-over").nth(1).boundingBox();
+  const captions = [];
+  const counts = [];
+  for (const share of [0.3, 0.5, 0.7, 0.9]) {
+    await page.evaluate(() => (window.replaced = 0));
+    await page.mouse.move(box.x + box.width * share, box.y + box.height / 2);
+    const caption = page.locator(".legend-table caption", { hasText: "values at step" });
+    await caption.waitFor();
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
+    captions.push(await caption.innerText());
+    counts.push(await page.evaluate(() => window.replaced));
+  }
+  assert.ok(new Set(captions).size > 2, String(captions));
+  const cells = await page.locator(".differences td").count();
+  assert.ok(cells > 20);
+  // Each cell of a table cleans its text; a poll may draw all of them in one of the moves.
+  assert.ok(Math.min(...counts) < cells, `${counts} for ${cells} cells`);
+  await visitor.leave(kNoPlan);
+});
+
+test("who walks along a chart by keys hears the values", async () => {
+  const ids = [named("squad-tiny")[0], named("books-small")[0]];
+  const visitor = await arrive(of(ids, "&x=step"));
+  const { page } = visitor;
+  const chart = page.locator('.compared[data-series="metric"]');
+  await chart.locator(".plot").focus();
+  await page.keyboard.press("Home");
+  const live = chart.locator("[aria-live]");
+  await page.waitForFunction((place) => /step/.test(place.textContent), await live.elementHandle());
+  const said = plain(await live.evaluate((place) => place.textContent));
+  const step = Number(/^step ([\d,]+):/.exec(said)[1].replaceAll(",", ""));
+  let heard = 0;
+  for (const id of ids) {
+    const { name } = await seeded.ask(`runs/${id}`);
+    const { evaluations } = await seeded.ask(`runs/${id}/evaluations`);
+    const here = evaluations.find((one) => one.step === step && !one.abandoned);
+    if (!here) continue;
+    assert.ok(said.includes(`${name} ${plain(show.percent(here.value))}`), `${name} in: ${said}`);
+    heard += 1;
+  }
+  assert.ok(heard > 0, said);
   await visitor.leave(kNoPlan);
 });
 

@@ -310,6 +310,7 @@ export interface Plan {
   cut?: string; // name of the chosen alternative
   why: string;
   measured: boolean;
+  topology?: string; // fingerprint of the one that it was made for
   alternatives?: Alternative[];
   timeline?: PlannedStep;
   decisions?: Decision[];

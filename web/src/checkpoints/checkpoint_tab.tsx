@@ -1,4 +1,4 @@
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Checkpoint, Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import { quoted } from "../base/download";
@@ -13,41 +13,55 @@ import type { Check } from "./checkpoint_table";
 import { CheckpointTable } from "./checkpoint_table";
 import { isStored } from "./checkpoints";
 import type { CheckpointRow } from "./checkpoints_api";
-import { checkpointApi } from "./checkpoints_api";
+import { checkpointApi, kMostRead } from "./checkpoints_api";
 import { CleanupDialog } from "./cleanup";
 import { CompareDialog } from "./compare";
 import { ExportDialog } from "./export";
 import { FilesDialog } from "./files";
 import { ForkDialog } from "./fork";
+import { LargeDialog } from "./large";
 import { PinDialog, UnpinDialog } from "./pin";
 
-export type Deed = "pin" | "unpin" | "fork" | "export" | "files";
+export type Deed = "pin" | "unpin" | "fork" | "export" | "files" | "verify";
 
 // What was verified while the page was open: the controller remembers only what was found damaged.
 const checked = new Map<string, Map<string, Check>>();
 const checksOf = (run: string) => checked.get(run) ?? new Map<string, Check>();
+let reading = Promise.resolve(); // the controller reads one at a time; the others wait for it
+const watchers = new Set<() => void>(); // a tab that was left and opened again is another
+
+function note(run: string, name: string, check: Check) {
+  checked.set(run, new Map(checksOf(run)).set(name, check));
+  for (const draw of watchers) draw();
+}
+
+async function read(run: string, name: string) {
+  note(run, name, { state: "reading", since: Date.now() });
+  try {
+    const result = await checkpointApi.verify(run, name);
+    note(run, name, { state: "done", result, at: new Date().toISOString() });
+  } catch (error) {
+    note(run, name, { state: "refused", message: messageOf(error) });
+  }
+}
+
+// At most each checkpoint once.
+function verify(run: string, name: string): Promise<void> {
+  const state = checksOf(run).get(name)?.state;
+  if (state === "waiting" || state === "reading") return reading;
+  note(run, name, { state: "waiting" });
+  reading = reading.then(() => read(run, name));
+  return reading;
+}
 
 function useChecks(run: string) {
   const [, draw] = useState(0);
-  const reading = useRef(false); // the controller reads one at a time
-  const note = (name: string, check: Check) => {
-    checked.set(run, new Map(checksOf(run)).set(name, check));
-    draw((count) => count + 1);
-  };
-  const verify = async ({ name }: CheckpointRow) => {
-    if (reading.current) return;
-    reading.current = true;
-    note(name, { state: "reading", since: Date.now() });
-    try {
-      const result = await checkpointApi.verify(run, name);
-      note(name, { state: "done", result, at: new Date().toISOString() });
-    } catch (error) {
-      note(name, { state: "refused", message: messageOf(error) });
-    } finally {
-      reading.current = false;
-    }
-  };
-  return { checks: checksOf(run), verify };
+  useEffect(() => {
+    const again = () => draw((count) => count + 1);
+    watchers.add(again);
+    return () => void watchers.delete(again);
+  }, []);
+  return checksOf(run);
 }
 
 function OpenDialog({
@@ -68,6 +82,7 @@ function OpenDialog({
   if (deed === "unpin") return <UnpinDialog {...props} />;
   if (deed === "fork") return <ForkDialog {...props} />;
   if (deed === "export") return <ExportDialog {...props} />;
+  if (deed === "verify") return <LargeDialog {...props} />;
   return <FilesDialog {...props} onExport={() => onDeed("export", row)} />;
 }
 
@@ -94,7 +109,8 @@ function Tools({
     <div class="tools checkpoint-tools">
       {run.checkpoint && (
         <p class="newest-path small">
-          Newest: step {show.count(run.checkpoint.step)}, <code>{run.checkpoint.path}</code>{" "}
+          Newest: step {show.count(run.checkpoint.step)},{" "}
+          <code>{show.withoutEscapes(run.checkpoint.path)}</code>{" "}
           <CopyButton text={run.checkpoint.path} />
         </p>
       )}
@@ -120,18 +136,24 @@ function Tools({
 function useRows(run: Run, told: Checkpoint[] | null) {
   const [rows, setRows] = useState<CheckpointRow[] | null>(null);
   const [trouble, setTrouble] = useState<string | null>(null);
+  const [failure, setFailure] = useState<string | null>(null);
+  const asked = useRef(0);
+  const newest = useRef<{ number: number; answer: unknown }>({ number: 0, answer: null });
   const take = async (signal: AbortSignal) => {
+    asked.current += 1;
+    const number = asked.current;
     const answer = await checkpointApi.rows(run.id, signal);
+    if (number < newest.current.number) return; // what was asked later has been answered
+    const isSame = answer === newest.current.answer;
+    newest.current = { number, answer };
+    setFailure(null);
+    if (isSame) return;
     setRows(currentCheckpoints(answer.checkpoints));
     setTrouble(answer.trouble ?? null);
   };
   const health = usePoll(`${run.id} ${told?.length}`, hasEnded(run) ? 15_000 : 5000, take);
-  const [failure, setFailure] = useState<string | null>(null);
   const refresh = () =>
-    take(new AbortController().signal).then(
-      () => setFailure(null),
-      (error: unknown) => setFailure(messageOf(error)),
-    );
+    take(new AbortController().signal).catch((error: unknown) => setFailure(messageOf(error)));
   return {
     rows: rows ?? told,
     trouble: trouble ?? health.refusal?.message ?? failure,
@@ -154,7 +176,7 @@ export function CheckpointTab({
   onChange: (run: Run) => void;
 }) {
   const { rows, trouble, refresh } = useRows(run, checkpoints);
-  const { checks, verify } = useChecks(run.id);
+  const checks = useChecks(run.id);
   const [open, setOpen] = useState<{ deed: Deed; row: CheckpointRow } | null>(null);
   const notice = trouble != null && (
     <ErrorPanel
@@ -180,7 +202,10 @@ export function CheckpointTab({
         rows={kept}
         checks={checks}
         onDeed={(deed, row) => setOpen({ deed, row })}
-        onVerify={(row) => void verify(row).then(refresh)}
+        onVerify={(row) => {
+          if ((row.bytes ?? 0) > kMostRead) setOpen({ deed: "verify", row });
+          else void verify(run.id, row.name).then(refresh);
+        }}
       />
       {removed > 0 && <p class="small">{removedNote(removed)}</p>}
       <p class="small">

@@ -5,6 +5,7 @@ import { When } from "../parts/when";
 import type { Deed } from "./checkpoint_tab";
 import { conditionOf, isStored, whenItGoes, writeRate } from "./checkpoints";
 import type { CheckpointRow, Verification } from "./checkpoints_api";
+import { kMostRead } from "./checkpoints_api";
 
 // A shape for every condition, so that colour is never the only sign.
 const kShapes: Record<string, string> = {
@@ -16,6 +17,7 @@ const kOther = "M3.5 8h9";
 
 // What this page has asked of a checkpoint.
 export type Check =
+  | { state: "waiting" } // for another one to be read
   | { state: "reading"; since: number }
   | { state: "done"; result: Verification; at: string }
   | { state: "refused"; message: string };
@@ -32,6 +34,7 @@ function Reading({ since, bytes }: { since: number; bytes: number | null }) {
 function Verified({ row, check }: { row: CheckpointRow; check: Check | undefined }) {
   return (
     <div role="status">
+      {check?.state === "waiting" && <span class="small">Waits for the one that is read…</span>}
       {check?.state === "reading" && <Reading since={check.since} bytes={row.bytes} />}
       {check?.state === "refused" && (
         <span class="failure small">Not verified: {show.withoutEscapes(check.message)}</span>
@@ -67,27 +70,30 @@ function State({ row, check }: { row: CheckpointRow; check: Check | undefined })
 
 function Written({ row }: { row: CheckpointRow }) {
   const rate = writeRate(row);
-  const sync = show.duration(row.sync_seconds);
-  const parts = `write ${show.duration(row.write_seconds)}, sync ${sync}`;
+  const parts = [
+    ["write", row.write_seconds],
+    ["sync", row.sync_seconds],
+    ["copy", row.copy_seconds],
+  ] as const;
+  const told = parts.filter(([, seconds]) => seconds != null);
   return (
     <td data-name="Written">
       <When at={row.at} />
       <span class="small">
-        <span title={parts}>
-          {show.duration(row.seconds)}
-          {rate != null && ` ${show.bytes(rate)}/s`}
-        </span>
-        {", stalled "}
-        <span title={`copy ${show.duration(row.copy_seconds)}`}>
-          {show.duration(row.stall_seconds)}
-        </span>
+        {show.duration(row.seconds)}
+        {rate != null && ` ${show.bytes(rate)}/s`}, stalled {show.duration(row.stall_seconds)}
       </span>
+      {told.length > 0 && (
+        <span class="small">
+          {told.map(([name, seconds]) => `${name} ${show.duration(seconds)}`).join(", ")}
+        </span>
+      )}
     </td>
   );
 }
 
 // Why it stays when others go, until when, or why there is none.
-function Kept({ row }: { row: CheckpointRow }) {
+function Kept({ run, row }: { run: Run; row: CheckpointRow }) {
   if (row.message) {
     return (
       <td class="reason" data-name="Why">
@@ -96,7 +102,7 @@ function Kept({ row }: { row: CheckpointRow }) {
     );
   }
   const reasons = (row.kept_because ?? []).filter((reason) => reason !== "pinned" || !row.pinned);
-  const goes = whenItGoes(row);
+  const goes = whenItGoes(row, run);
   return (
     <td class="reason" data-name="Kept because">
       {reasons.length > 0 ? reasons.map(show.withoutEscapes).join(", ") : !row.pinned && show.kDash}
@@ -143,10 +149,10 @@ function Actions({
           type="button"
           class="quiet"
           aria-label={`Verify the checkpoint of step ${row.step}`}
-          aria-disabled={check?.state === "reading"}
+          aria-disabled={check?.state === "reading" || check?.state === "waiting"}
           onClick={() => onVerify(row)}
         >
-          Verify
+          {(row.bytes ?? 0) > kMostRead ? "Verify…" : "Verify"}
         </button>
       )}
       {row.condition === "valid" && button("export", "Export…")}
@@ -211,7 +217,7 @@ export function CheckpointTable({
                 {(row.shards ?? 0) > 1 && <span class="small">{row.shards} shards</span>}
               </td>
               <Written row={row} />
-              <Kept row={row} />
+              <Kept run={run} row={row} />
               <Actions
                 row={row}
                 check={checks.get(row.name)}

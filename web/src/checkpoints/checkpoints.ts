@@ -1,4 +1,6 @@
 // What is computed about checkpoints.
+import type { Run } from "../base/api";
+import { hasEnded } from "../base/api";
 import * as show from "../base/format";
 import type { CheckpointDetails, CheckpointRow, Cleanup, ForkBody } from "./checkpoints_api";
 
@@ -18,11 +20,12 @@ export function isStored(row: CheckpointRow): boolean {
   return row.status === "written" && row.condition != null && row.condition !== "removed";
 }
 
-// When it goes. One that stays only for being among the latest goes when enough others are written.
-export function whenItGoes(row: CheckpointRow): string | null {
+// When it goes: a training run cleans up behind each checkpoint that it writes. One that stays only
+// for being among the latest goes when enough others are written.
+export function whenItGoes(row: CheckpointRow, run: Pick<Run, "state">): string | null {
   if (!isStored(row)) return null;
   if (row.pinned) return "not while pinned";
-  if (row.goes) return "at the next clean-up";
+  if (row.goes) return `at the next ${hasEnded(run) ? "" : "checkpoint or "}clean-up`;
   const [reason, ...others] = row.kept_because ?? [];
   const match = /^latest (\d+) of (\d+)$/.exec(reason ?? "");
   if (!match || others.length > 0) return null;
@@ -55,11 +58,21 @@ export interface ForkFields {
   seed: string;
   json: string; // further changes
 }
-export type ForkAnswer =
-  { body: ForkBody; problem: null } | { body: null; problem: string };
+type ForkAnswer = { body: ForkBody; problem: null } | { body: null; problem: string };
+
+// A whole number of a JSON text that the browser would send as another.
+function roundedIn(text: string): string | undefined {
+  const tokens = text.match(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g) ?? [];
+  return tokens.find((one) => /^-?\d+$/.test(one) && !Number.isSafeInteger(Number(one)));
+}
+const tooLarge = (what: string, value: string) =>
+  `${what} ${value}; the page sends whole numbers up to ${Number.MAX_SAFE_INTEGER}, ` +
+  "`regatta fork` sends any";
 
 function parsedChanges(text: string): Record<string, unknown> | string {
   if (text.trim() === "") return {};
+  const rounded = roundedIn(text);
+  if (rounded != null) return tooLarge("the changes have", rounded);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -73,11 +86,7 @@ function parsedChanges(text: string): Record<string, unknown> | string {
 }
 
 // The request to fork, of what was typed; or what is wrong with that.
-export function forkBody(
-  checkpoint: string,
-  fields: ForkFields,
-  run: { target_times_baseline: number | null },
-): ForkAnswer {
+export function forkBody(checkpoint: string, fields: ForkFields): ForkAnswer {
   const no = (problem: string): ForkAnswer => ({ body: null, problem });
   const changes = parsedChanges(fields.json);
   if (typeof changes === "string") return no(changes);
@@ -85,6 +94,7 @@ export function forkBody(
     const text = fields[key].trim();
     if (text === "") continue;
     if (!/^\d+$/.test(text)) return no(`${key} is '${text}'; it takes a whole number`);
+    if (!Number.isSafeInteger(Number(text))) return no(tooLarge(`${key} is`, text));
     if (key in changes) return no(`${key} is both in the field and in the changes; leave one out`);
     changes[key] = Number(text);
   }
@@ -96,9 +106,7 @@ export function forkBody(
     if ("target" in changes) {
       return no("target is both in the field and in the changes; leave one out");
     }
-    // A target is a value or a multiple of the baseline, not both.
-    const instead = run.target_times_baseline == null ? {} : { times_baseline: null };
-    changes.target = { value: Number(target), ...instead };
+    changes.target = { value: Number(target) };
   }
   const body: ForkBody = { checkpoint };
   if (fields.name.trim() !== "") body.name = fields.name.trim();
@@ -113,6 +121,7 @@ export interface Fact {
   b: string;
 }
 export interface Comparison {
+  unknown: number[]; // steps whose manifests cannot be read: then nothing else is known
   isEqual: boolean; // every file has the same digest
   facts: Fact[]; // of the manifest, that differ
   files: { name: string; verdict: string; a: number | null; b: number | null }[];
@@ -155,10 +164,14 @@ function tensors(details: CheckpointDetails): Map<string, string> {
   return found;
 }
 
+// A name is whatever a manifest says, "__proto__" as well.
+const fileOf = ({ files }: CheckpointDetails, name: string) =>
+  Object.hasOwn(files, name) ? files[name] : undefined;
+
 export function compare(a: CheckpointDetails, b: CheckpointDetails): Comparison {
   const names = [...new Set([...Object.keys(a.files), ...Object.keys(b.files)])].sort();
   const files = names.map((name) => {
-    const [left, right] = [a.files[name], b.files[name]];
+    const [left, right] = [fileOf(a, name), fileOf(b, name)];
     const verdict =
       left == null ? "only in B"
       : right == null ? "only in A"
@@ -174,6 +187,7 @@ export function compare(a: CheckpointDetails, b: CheckpointDetails): Comparison 
       .map(([name, file]) => `${name} of step ${one.step}: ${file.error}`),
   );
   return {
+    unknown: [a, b].filter(({ manifest }) => manifest == null).map(({ step }) => step),
     isEqual: files.length > 0 && files.every(({ verdict }) => verdict === "same"),
     facts: differing(facts(a), facts(b)),
     files,

@@ -1,6 +1,6 @@
 // Calls about checkpoints, and their answers: docs/api.md is the contract.
 import type { Checkpoint, Run } from "../base/api";
-import { get, post, postLong, remove } from "../base/request";
+import { get, messageOf, post, postLong, Refusal, remove } from "../base/request";
 
 export interface CheckpointRow extends Checkpoint {
   // What the directory says; absent when it knows nothing of it.
@@ -11,7 +11,7 @@ export interface CheckpointRow extends Checkpoint {
   value?: number | null; // of an evaluation at this very step
 }
 
-export interface CheckpointRows {
+interface CheckpointRows {
   checkpoints: CheckpointRow[];
   trouble?: string; // why the directory cannot be read
 }
@@ -22,7 +22,7 @@ export interface Tensor {
   shape: number[];
   bytes: number;
 }
-export interface StoredFile {
+interface StoredFile {
   bytes?: number;
   digest?: string;
   tensors?: Tensor[] | null;
@@ -83,7 +83,8 @@ export interface ForkBody {
   changes?: Record<string, unknown>;
 }
 
-const kReadMilliseconds = 300_000; // at most 256 MB are read, perhaps from a slow file system
+export const kMostRead = 256_000_000; // bytes of a checkpoint; above, the API names the command
+const kReadMilliseconds = 300_000; // for so many, perhaps from a slow file system
 const kCopyMilliseconds = 75_000; // a minute, and what 20 MB/s need
 const kCopyBytesPerMillisecond = 20_000;
 
@@ -120,3 +121,13 @@ export const checkpointApi = {
       milliseconds: kCopyMilliseconds + bytes / kCopyBytesPerMillisecond,
     }),
 };
+
+// What was asked for, or why not. Where the controller did not say no, it may be done all the same.
+export async function doing<T>(deed: string, asked: Promise<T>): Promise<T> {
+  try {
+    return await asked;
+  } catch (error) {
+    const isSure = error instanceof Refusal;
+    throw new Error(`${isSure ? "Not" : "Perhaps not"} ${deed}: ${messageOf(error)}`);
+  }
+}

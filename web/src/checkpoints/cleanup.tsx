@@ -1,11 +1,14 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Run } from "../base/api";
+import { quoted } from "../base/download";
 import * as show from "../base/format";
 import { messageOf } from "../base/request";
 import { Dialog, useAction } from "../parts/dialog";
 import { freed } from "./checkpoints";
+import { useRefuge } from "../parts/refuge";
 import type { CheckpointRow, Cleanup } from "./checkpoints_api";
-import { checkpointApi } from "./checkpoints_api";
+import { checkpointApi, doing, kMostRead } from "./checkpoints_api";
+import { TooLarge } from "./large";
 
 const plural = (count: number) => (count === 1 ? "1 checkpoint" : `${count} checkpoints`);
 
@@ -13,6 +16,15 @@ function sizeText(removed: Cleanup["removed"], rows: CheckpointRow[]): string {
   const { bytes, unknown } = freed(removed, rows);
   if (unknown === removed.length) return "";
   return `${unknown > 0 ? "at least " : ""}${show.bytes(bytes)}`;
+}
+
+function sumText({ removed }: Cleanup, rows: CheckpointRow[], isDone: boolean): string {
+  const size = sizeText(removed, rows);
+  const all = plural(removed.length);
+  if (isDone) return `Removed ${all}${size && `; ${size} freed`}.`;
+  return removed.length === 0
+    ? "Nothing would go."
+    : `${all} would go${size && `, which frees ${size}`}.`;
 }
 
 function policyText(policy: Cleanup["policy"]): string {
@@ -57,6 +69,7 @@ export function CleanupDialog({
   const [refusal, setRefusal] = useState<string | null>(null);
   const [done, setDone] = useState<Cleanup | null>(null);
   const { busy, failure, act } = useAction();
+  const refuge = useRefuge<HTMLDivElement>(done);
   useEffect(() => {
     checkpointApi.cleanUp(run.id, "preview").then(setPreview, (error: unknown) => {
       setRefusal(messageOf(error));
@@ -64,22 +77,19 @@ export function CleanupDialog({
   }, [run.id]);
   const shown = done ?? preview;
   const count = shown?.removed.length ?? 0;
-  const size = shown ? sizeText(shown.removed, sizes) : "";
-  const message = refusal ?? failure;
+  const message = refusal ? `Not looked at: ${refusal}` : failure;
+  // The controller reads the newest before it removes others.
+  const bytes = sizes.filter((row) => row.condition === "valid").pop()?.bytes ?? 0;
+  const isLarge = bytes > kMostRead;
   return (
     <Dialog title="Clean up the checkpoints?" wide onClose={onClose}>
       {(close) => (
         <>
-          <div role="status">
-            {!shown && !refusal && <p>Asking what would go; the newest is read first…</p>}
+          <div role="status" ref={refuge}>
+            {!shown && !refusal && <p>Asking what would go…</p>}
             {shown && (
               <p>
-                {done
-                  ? `Removed ${plural(count)}${size && `; ${size} freed`}.`
-                  : count === 0
-                    ? "Nothing would go."
-                    : `${plural(count)} would go${size && `, which frees ${size}`}.`}{" "}
-                The run keeps: {policyText(shown.policy)}.
+                {sumText(shown, sizes, done != null)} The run keeps: {policyText(shown.policy)}.
               </p>
             )}
           </div>
@@ -87,20 +97,29 @@ export function CleanupDialog({
           {shown && <Part title="Kept" named={shown.kept} />}
           {message && (
             <p class="failure" role="alert">
-              {refusal ? "Not looked at" : "Not removed"}: {show.withoutEscapes(message)}
+              {show.withoutEscapes(message)}
             </p>
+          )}
+          {isLarge && count > 0 && (
+            <TooLarge
+              what="The newest, which is read first,"
+              bytes={bytes}
+              command={`regatta ckpt gc --directory ${quoted(run.directory)}`}
+            />
           )}
           <div class="buttons">
             <button type="button" onClick={close}>
               {done || count === 0 ? "Close" : "Keep them"}
             </button>
-            {!done && count > 0 && (
+            {!done && !isLarge && count > 0 && (
               <button
                 type="button"
                 class="danger solid"
-                disabled={busy}
+                aria-disabled={busy}
                 onClick={() =>
-                  act(async () => setDone(await checkpointApi.cleanUp(run.id, "remove")))
+                  act(async () =>
+                    setDone(await doing("removed", checkpointApi.cleanUp(run.id, "remove"))),
+                  )
                 }
               >
                 {busy ? "Removing…" : `Remove ${plural(count)}`}

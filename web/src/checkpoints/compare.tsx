@@ -106,13 +106,24 @@ function Files({ files }: { files: Comparison["files"] }) {
 
 function Result({ found }: { found: Comparison }) {
   const { both, different } = found.tensors;
+  if (found.unknown.length > 0) {
+    return (
+      <div role="status">
+        {[...new Set(found.unknown)].map((step) => (
+          <p key={step}>
+            The manifest of step {show.count(step)} cannot be read; nothing is known of its files.
+          </p>
+        ))}
+      </div>
+    );
+  }
   return (
     <>
       <p role="status">
         {found.isEqual
-          ? "Equal: every file has the same digest."
+          ? "Equal: every file has the same digest, by their manifests."
           : `${found.files.filter(({ verdict }) => verdict !== "same").length} of ` +
-            `${found.files.length} files differ.`}{" "}
+            `${found.files.length} files differ, by their manifests.`}{" "}
         {show.count(both)} tensors are in both;{" "}
         {different.length === 0
           ? "types and shapes are the same."
@@ -147,6 +158,7 @@ export function CompareDialog({
   const [failure, setFailure] = useState<string | null>(null);
   useEffect(() => {
     const stop = new AbortController();
+    setFound(null); // it is of others
     setFailure(null);
     Promise.all([
       checkpointApi.details(run.id, a, stop.signal),

@@ -6,8 +6,9 @@ import { usePoll } from "../base/poll";
 import { messageOf, Refusal } from "../base/request";
 import { Dialog, useAction } from "../parts/dialog";
 import { Command } from "../parts/download";
+import { useRefuge } from "../parts/refuge";
 import type { CheckpointRow, Export, Model } from "./checkpoints_api";
-import { checkpointApi, checkpointPath, kModels } from "./checkpoints_api";
+import { checkpointApi, checkpointPath, doing, kModels } from "./checkpoints_api";
 import { FileTable } from "./files";
 
 const kPollMilliseconds = 1000;
@@ -83,7 +84,7 @@ function Made({ run, made }: { run: Run; made: Export }) {
   return (
     <>
       <p class="small">
-        Exported to <code>{made.path}</code>
+        Exported to <code>{show.withoutEscapes(made.path)}</code>
       </p>
       <FileTable
         path={`${checkpointPath(run.id, made.name)}/export`}
@@ -103,18 +104,54 @@ function useExport(run: Run, row: CheckpointRow) {
   const [failure, setFailure] = useState<string | null>(null);
   const look = async (signal: AbortSignal) => {
     setMade(await checkpointApi.export(run.id, row.name, signal));
+    setFailure(null);
   };
   useEffect(() => {
     const stop = new AbortController();
     look(stop.signal).catch((error: unknown) => {
       if (stop.signal.aborted) return;
       setMade(null);
-      if (!(error instanceof Refusal && error.status === 404)) setFailure(messageOf(error));
+      if (!(error instanceof Refusal && error.status === 404)) {
+        setFailure(`Not looked at: ${messageOf(error)}`);
+      }
     });
     return () => stop.abort();
   }, [run.id, row.name]);
   usePoll(made?.state === "running" ? row.name : null, kPollMilliseconds, look);
-  return { made, failure, setMade };
+  return { made, failure, setMade, forgive: () => setFailure(null) };
+}
+
+// Asks first: the checkpoint that another export would need may have gone.
+function Removal({
+  busy,
+  bytes,
+  removes,
+  setRemoves,
+  removeIt,
+}: {
+  busy: boolean;
+  bytes: number;
+  removes: boolean; // asked, and not yet sure
+  setRemoves: (removes: boolean) => void;
+  removeIt: () => void;
+}) {
+  if (!removes) {
+    return (
+      <button type="button" class="danger" onClick={() => setRemoves(true)}>
+        Remove the export…
+      </button>
+    );
+  }
+  return (
+    <>
+      <button type="button" onClick={() => setRemoves(false)}>
+        Keep it
+      </button>
+      <button type="button" class="danger solid" aria-disabled={busy} onClick={removeIt}>
+        {busy ? "Removing…" : `Remove ${show.bytes(bytes)}`}
+      </button>
+    </>
+  );
 }
 
 export function ExportDialog({
@@ -126,47 +163,58 @@ export function ExportDialog({
   row: CheckpointRow;
   onClose: () => void;
 }) {
-  const { made, failure, setMade } = useExport(run, row);
+  const { made, failure, setMade, forgive } = useExport(run, row);
   const { busy, failure: refusal, act } = useAction();
+  const [removes, setRemoves] = useState(false);
+  const refuge = useRefuge<HTMLDivElement>(`${made?.state} ${removes}`);
   const choosing = made === null || made?.state === "failed";
   const begin = (body: { for: Model; with_optimizer: boolean }) =>
-    act(async () => setMade(await checkpointApi.beginExport(run.id, row.name, body)));
+    act(async () => {
+      forgive();
+      setMade(await doing("exported", checkpointApi.beginExport(run.id, row.name, body)));
+    });
   const removeIt = () =>
     act(async () => {
-      await checkpointApi.removeExport(run.id, row.name);
+      await doing("removed", checkpointApi.removeExport(run.id, row.name));
+      setRemoves(false);
       setMade(null);
     });
-  const message = refusal ?? failure ?? (made?.state === "failed" ? made.message : null);
+  const bytes = made?.files.reduce((sum, file) => sum + file.bytes, 0) ?? 0;
+  const message =
+    refusal ?? failure ?? (made?.state === "failed" ? `Not exported: ${made.message}` : null);
   return (
     <Dialog title={`Export the checkpoint of step ${row.step}`} wide onClose={onClose}>
       {(close) => (
         <>
-          <div role="status">
+          <div role="status" ref={refuge}>
             {made === undefined && <p>Looking for an export…</p>}
             {made?.state === "running" && (
               <p>Exporting {show.bytes(row.bytes)}; it goes on when this is closed…</p>
             )}
-            {made?.state === "done" && <p>The export is there.</p>}
+            {made?.state === "done" && !removes && <p>The export is there.</p>}
+            {made?.state === "done" && removes && (
+              <p>
+                Remove the export? Its {show.bytes(bytes)} are gone then; another export needs the
+                checkpoint.
+              </p>
+            )}
           </div>
           {made?.state === "done" && <Made run={run} made={made} />}
           {choosing && <Choice run={run} busy={busy} onBegin={begin} />}
           {message && (
             <p class="failure" role="alert">
-              {made?.state === "done" ? "Not removed" : "Not exported"}:{" "}
               {show.withoutEscapes(message)}
             </p>
           )}
           <div class="buttons">
             {made?.state === "done" && (
-              <button type="button" class="danger" disabled={busy} onClick={removeIt}>
-                {busy ? "Removing…" : "Remove the export"}
-              </button>
+              <Removal {...{ busy, bytes, removes, setRemoves, removeIt }} />
             )}
             <button type="button" onClick={close}>
               Close
             </button>
             {choosing && (
-              <button type="submit" form="export" class="primary" disabled={busy}>
+              <button type="submit" form="export" class="primary" aria-disabled={busy}>
                 Export
               </button>
             )}

@@ -9,7 +9,7 @@ import { Command, DownloadButton } from "../parts/download";
 import type { CheckpointDetails, CheckpointRow } from "./checkpoints_api";
 import { checkpointApi, checkpointPath } from "./checkpoints_api";
 
-export interface ListedFile {
+interface ListedFile {
   name: string;
   bytes: number;
   digest: string | null;
@@ -34,7 +34,7 @@ function FileRow({ path, file }: { path: string; file: ListedFile }) {
           path={`${path}/files/${encodeURIComponent(file.name)}`}
           name={file.name}
           bytes={file.bytes}
-          label={file.name}
+          label={show.withoutEscapes(file.name)}
         />
       </td>
     </tr>
@@ -119,7 +119,7 @@ function Facts({ details }: { details: CheckpointDetails }) {
       <dl class="details">
         {Object.entries(all).map(([name, value]) => (
           <div key={name}>
-            <dt>{name.replaceAll("_", " ")}</dt>
+            <dt>{show.withoutEscapes(name.replaceAll("_", " "))}</dt>
             <dd>{text(value)}</dd>
           </div>
         ))}
@@ -155,7 +155,7 @@ export function FilesDialog({
       {(close) => (
         <>
           <p class="small">
-            <code>{row.path}</code> <CopyButton text={row.path} />
+            <code>{show.withoutEscapes(row.path)}</code> <CopyButton text={row.path} />
           </p>
           {failure && (
             <p class="failure" role="alert">

@@ -1,4 +1,4 @@
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Run } from "../base/api";
 import * as show from "../base/format";
 import { go, runHash } from "../base/route";
@@ -6,7 +6,7 @@ import { Dialog, useAction } from "../parts/dialog";
 import type { ForkFields } from "./checkpoints";
 import { forkBody } from "./checkpoints";
 import type { CheckpointRow } from "./checkpoints_api";
-import { checkpointApi } from "./checkpoints_api";
+import { checkpointApi, doing } from "./checkpoints_api";
 
 // Of random bytes: crypto.randomUUID is there on https and loopback only.
 function randomKey(): string {
@@ -14,10 +14,10 @@ function randomKey(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// What the run file says, as what a field is without a word.
+// What the run file says, as what a field is without a word; nothing where the browser rounded it.
 function before(run: Run, key: "steps" | "seed"): string {
   const value = run.config?.[key] ?? (key === "steps" ? run.steps : null);
-  return typeof value === "number" ? String(value) : "";
+  return Number.isSafeInteger(value) ? String(value) : "";
 }
 
 function Fields({
@@ -43,7 +43,7 @@ function Fields({
   const target = run.target == null ? "" : String(run.target);
   return (
     <div class="form">
-      {field("name", "Name", run.name)}
+      {field("name", "Name", show.withoutEscapes(run.name))}
       <div class="three">
         {field("steps", "Train to step", before(run, "steps"))}
         {field("target", `Target (${show.metricTitle(run.metric)})`, target)}
@@ -76,15 +76,19 @@ export function ForkDialog({
   const [fields, setFields] = useState({ name: "", steps: "", target: "", seed: "", json: "" });
   const [problem, setProblem] = useState<string | null>(null);
   const asked = useRef({ text: "", key: "" }); // the same request again gives the same run
+  const isThere = useRef(true);
+  useEffect(() => () => void (isThere.current = false), []);
   const submit = () => {
-    const answer = forkBody(row.name, fields, run);
-    setProblem(answer.problem);
+    const answer = forkBody(row.name, fields);
+    setProblem(answer.problem == null ? null : `Not forked: ${answer.problem}`);
     const { body } = answer;
     if (!body) return;
     const text = JSON.stringify(body);
     if (asked.current.text !== text) asked.current = { text, key: randomKey() };
     void act(async () => {
-      const fork = await checkpointApi.fork(run.id, body, asked.current.key, row.bytes ?? 0);
+      const sent = checkpointApi.fork(run.id, body, asked.current.key, row.bytes ?? 0);
+      const fork = await doing("forked", sent);
+      if (!isThere.current) return; // the reader went on to something else
       onClose();
       go(runHash(fork.id));
     });
@@ -101,17 +105,21 @@ export function ForkDialog({
         >
           <p>
             A new run continues a copy of this checkpoint ({show.bytes(row.bytes)}). Fields left
-            empty are as in {run.name}, which ends at step {show.count(run.steps)}.
+            empty are as in {show.withoutEscapes(run.name)}, which ends at step{" "}
+            {show.count(run.steps)}.
           </p>
           <Fields run={run} fields={fields} onInput={setFields} />
           <div role="alert">
-            {message && <p class="failure">Not forked: {show.withoutEscapes(message)}</p>}
+            {message && <p class="failure">{show.withoutEscapes(message)}</p>}
+          </div>
+          <div role="status">
+            {busy && <p class="small">It goes on when this is closed, and is in the list then.</p>}
           </div>
           <div class="buttons">
             <button type="button" onClick={close}>
-              Leave it
+              {busy ? "Close" : "Leave it"}
             </button>
-            <button type="submit" class="primary" disabled={busy}>
+            <button type="submit" class="primary" aria-disabled={busy}>
               {busy ? "Copying the checkpoint…" : "Fork"}
             </button>
           </div>

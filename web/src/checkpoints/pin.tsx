@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
 import type { Run } from "../base/api";
+import * as show from "../base/format";
 import { Dialog, useAction } from "../parts/dialog";
 import { bytesOf, kMostReason } from "./checkpoints";
 import type { CheckpointRow } from "./checkpoints_api";
-import { checkpointApi } from "./checkpoints_api";
+import { checkpointApi, doing } from "./checkpoints_api";
 
 interface Props {
   run: Run;
@@ -23,7 +24,7 @@ export function PinDialog({ run, row, onClose }: Props) {
             event.preventDefault();
             if (over > 0) return;
             void act(async () => {
-              await checkpointApi.pin(run.id, row.name, reason.trim());
+              await doing("pinned", checkpointApi.pin(run.id, row.name, reason.trim()));
               close();
             });
           }}
@@ -41,13 +42,13 @@ export function PinDialog({ run, row, onClose }: Props) {
           </div>
           <div role="alert">
             {over > 0 && <p class="failure">{over} bytes too long; 500 are taken.</p>}
-            {failure && <p class="failure">Not pinned: {failure}</p>}
+            {failure && <p class="failure">{show.withoutEscapes(failure)}</p>}
           </div>
           <div class="buttons">
             <button type="button" onClick={close}>
               Leave it
             </button>
-            <button type="submit" class="primary" disabled={busy || over > 0}>
+            <button type="submit" class="primary" aria-disabled={busy || over > 0}>
               {busy ? "Pinning…" : "Pin"}
             </button>
           </div>
@@ -65,7 +66,7 @@ export function UnpinDialog({ run, row, onClose }: Props) {
         <>
           <p>The run's retention may then remove it, at the next clean-up or checkpoint.</p>
           <div role="alert">
-            {failure && <p class="failure">Not unpinned: {failure}</p>}
+            {failure && <p class="failure">{show.withoutEscapes(failure)}</p>}
           </div>
           <div class="buttons">
             <button type="button" onClick={close}>
@@ -74,10 +75,10 @@ export function UnpinDialog({ run, row, onClose }: Props) {
             <button
               type="button"
               class="primary"
-              disabled={busy}
+              aria-disabled={busy}
               onClick={() =>
                 act(async () => {
-                  await checkpointApi.unpin(run.id, row.name);
+                  await doing("unpinned", checkpointApi.unpin(run.id, row.name));
                   close();
                 })
               }

@@ -73,14 +73,15 @@ export function AddRun({
           <ul>
             {(runs ?? []).map((run) => {
               const there = chosen.includes(run.id);
+              const isOff = there || room === 0;
               const name = show.withoutEscapes(run.name);
               return (
                 <li key={run.id}>
                   <button
                     type="button"
-                    disabled={there || room === 0}
+                    aria-disabled={isOff}
                     aria-label={there ? `${name} is compared` : `Add ${name} ${run.id}`}
-                    onClick={() => onAdd(run.id)}
+                    onClick={isOff ? undefined : () => onAdd(run.id)}
                   >
                     <Name text={name} />
                     <span class="small">{run.id}</span>

@@ -1,6 +1,5 @@
 import type { RefObject } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { hasEnded } from "../base/api";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Look } from "../base/colours";
 import { kMostColours, lookOf, slotsOf } from "../base/colours";
 import * as show from "../base/format";
@@ -9,15 +8,17 @@ import { go, setQuery } from "../base/route";
 import type { Span } from "../parts/chart";
 import { Menu } from "../parts/menu";
 import { Connection, ErrorPanel } from "../parts/notices";
+import { useRefuge } from "../parts/refuge";
 import { AddRun } from "./add_run";
 import type { Axis, Known, SeriesName } from "./compare_api";
 import { axisOf, kAxes, kDefaultSeries, kSeries, seriesOf } from "./compare_api";
 import type { Drawing, Subject } from "./curves";
 import { SeriesChart } from "./curves";
-import { configRows, environmentRows, planRows, seedGroups } from "./differences";
+import { configRows, environmentRows, hasHidden, planRows, seedGroups } from "./differences";
 import type { Drawn } from "./known";
 import { useCharts, useRuns } from "./known";
 import { Legend } from "./legend";
+import { namesOf } from "./names";
 import { kNoPoints, meanOf, pointsOf } from "./series";
 import type { Part } from "./tables";
 import { DifferenceTable, FigureTable } from "./tables";
@@ -37,14 +38,12 @@ function Tools({
   axis,
   series,
   hasGroups,
-  room,
   onAdd,
 }: {
   query: URLSearchParams;
   axis: Axis;
   series: SeriesName[];
   hasGroups: boolean;
-  room: number;
   onAdd: () => void;
 }) {
   const toggle = (name: SeriesName, on: boolean) => {
@@ -54,7 +53,7 @@ function Tools({
   };
   return (
     <div class="tools compare-tools">
-      <button type="button" disabled={room === 0} aria-keyshortcuts="a" onClick={onAdd}>
+      <button type="button" aria-keyshortcuts="a" onClick={onAdd}>
         Add a run…
       </button>
       <label class="beside">
@@ -106,16 +105,19 @@ function Tools({
 // One line a run, or a group of runs that differ by seed only.
 function subjectsOf(known: Known[], groups: Known[][], looks: Map<string, Look>) {
   const members = new Map<string, Known[]>();
-  const subjects: Subject[] = [];
   for (const one of known) {
     const group = groups.find((some) => some.includes(one)) ?? [one];
     const key = group[0]?.run.id ?? one.run.id;
-    const look = looks.get(key);
-    if (members.has(key) || !look) continue;
-    members.set(key, group);
-    const name = show.withoutEscapes(group[0]?.run.name ?? key);
-    subjects.push({ key, name, seeds: group.length, look });
+    if (!members.has(key)) members.set(key, group);
   }
+  const firsts = [...members.values()].map(([first]) => first?.run).filter((run) => run != null);
+  const names = namesOf(firsts);
+  const subjects = [...members].flatMap(([key, group]): Subject[] => {
+    const look = looks.get(key);
+    const seeds = group.length;
+    const hidden = seeds > 1 && group.some(({ run }) => hasHidden(run));
+    return look ? [{ key, name: names.get(key) ?? key, seeds, hasHidden: hidden, look }] : [];
+  });
   return { subjects, members };
 }
 
@@ -168,7 +170,8 @@ function arrange(known: Known[], apart: boolean, baseId: string | null) {
     group.map(({ id }) => byId.get(id)).filter((one) => one != null),
   );
   const base = byId.get(baseId ?? "") ?? null;
-  return { looks, groups, base, ...subjectsOf(known, apart ? [] : groups, looks) };
+  const names = namesOf(known.map(({ run }) => run));
+  return { looks, names, groups, base, ...subjectsOf(known, apart ? [] : groups, looks) };
 }
 
 function partsOf(known: Known[]): Part[] {
@@ -193,6 +196,21 @@ function partsOf(known: Known[]): Part[] {
   ];
 }
 
+function useArranged(known: Known[], query: URLSearchParams, drawn: Drawn | null) {
+  const apart = query.get("seeds") === "apart";
+  const arranged = useMemo(
+    () => arrange(known, apart, query.get("base")),
+    [known, apart, query],
+  );
+  const { subjects, members } = arranged;
+  const drawings = useMemo(
+    () => (drawn ? drawingsOf(drawn, subjects, members) : []),
+    [drawn, subjects, members],
+  );
+  const full = useMemo(() => spanOf(drawings), [drawings]);
+  return { ...arranged, drawings, full, first: leader(drawings) };
+}
+
 function Comparison({
   known,
   query,
@@ -205,21 +223,16 @@ function Comparison({
   onRemove: (id: string) => void;
 }) {
   const [zoom, setZoom] = useState<Span | null>(null);
-  const [cursor, setCursor] = useState<number | null>(null);
-  useEffect(() => (setZoom(null), setCursor(null)), [drawn?.axis]);
-  const [apart, all] = [query.get("seeds") === "apart", query.get("all") === "1"];
-  const { looks, groups, subjects, members, base } = useMemo(
-    () => arrange(known, apart, query.get("base")),
-    [known, apart, query],
-  );
-  const drawings = useMemo(
-    () => (drawn ? drawingsOf(drawn, subjects, members) : []),
-    [drawn, subjects, members],
-  );
+  const follow = useRef<(x: number | null) => void>(() => undefined);
+  const onCursor = useCallback((x: number | null) => follow.current(x), []);
+  useEffect(() => setZoom(null), [drawn?.axis]);
+  const arranged = useArranged(known, query, drawn);
+  const { looks, names, groups, subjects, members, base, drawings, full, first } = arranged;
   const parts = useMemo(() => partsOf(known), [known]);
   const asked = query.get("only");
   const only = subjects.some(({ key }) => key === asked) ? asked : null;
-  const shown = { known, looks, base };
+  const shown = { known, names, looks, base };
+  const all = query.get("all") === "1";
   return (
     <>
       <Legend
@@ -227,7 +240,8 @@ function Comparison({
         members={members}
         drawings={drawings}
         axis={drawn?.axis ?? "wall"}
-        cursor={cursor}
+        follow={follow}
+        names={names}
         only={only}
         base={base?.run.id ?? null}
         onOnly={(key) => setQuery({ only: key }, "replace")}
@@ -242,10 +256,10 @@ function Comparison({
           subjects={subjects}
           axis={drawn?.axis ?? "wall"}
           only={only}
-          full={spanOf(drawings)}
+          full={full}
           zoom={zoom}
           onZoom={setZoom}
-          onCursor={drawing.name === leader(drawings) ? setCursor : undefined}
+          onCursor={drawing.name === first ? onCursor : undefined}
         />
       ))}
       <FigureTable {...shown} groups={groups} />
@@ -292,7 +306,7 @@ function Missing({
       {[...missing].map(([id, why]) => (
         <section key={id} class="notice warning" role="status">
           <strong>{show.withoutEscapes(id.slice(0, 200))} is not compared</strong>
-          <p>{why}</p>
+          <p>{show.withoutEscapes(why)}</p>
           <button type="button" onClick={() => onRemove(id)}>
             Take out
           </button>
@@ -311,6 +325,8 @@ function Title({
   shown: number;
   asked: number;
 }) {
+  const most = Math.min(asked, kMostCompared);
+  const count = shown < most ? `${shown} of ${most} runs` : `${shown} runs`;
   return (
     <div class="heading">
       <h1 ref={place} tabIndex={-1}>
@@ -318,8 +334,8 @@ function Title({
       </h1>
       {shown > 0 && (
         <span class="small" role="status">
-          {shown === 1 ? "1 run; add another" : `${shown} runs`}
-          {asked > shown && `, the first ${kMostCompared} of ${asked}`}
+          {asked === 1 ? "1 run; add another" : count}
+          {asked > most && `, the first ${kMostCompared} of ${asked}`}
         </span>
       )}
     </div>
@@ -346,7 +362,7 @@ export function CompareView({ query }: { query: URLSearchParams }) {
   const asked = idsOf(query);
   const ids = asked.slice(0, kMostCompared);
   const [adding, setAdding] = useState(false);
-  const heading = useRef<HTMLHeadingElement>(null);
+  const heading = useRefuge<HTMLHeadingElement>(adding);
   const [{ known: byId, missing }, health] = useRuns(ids);
   const known = useMemo(() => {
     const found = ids.map((id) => byId.get(id)).filter((one) => one != null);
@@ -355,12 +371,7 @@ export function CompareView({ query }: { query: URLSearchParams }) {
   const ready = ids.every((id) => byId.has(id) || missing.has(id));
   const [axis, series] = [axisOf(query.get("x")), seriesOf(query.get("series"))];
   const runs = known.map(({ run }) => run);
-  const [drawn, drawnHealth] = useCharts(
-    ready ? runs.map(({ id }) => id) : [],
-    axis,
-    series,
-    runs.some((run) => !hasEnded(run)),
-  );
+  const [drawn, drawnHealth] = useCharts(ready ? known : [], axis, series);
   useEffect(() => {
     document.title = `Compare ${ids.length} runs · Regatta`;
   }, [ids.length]);
@@ -377,7 +388,7 @@ export function CompareView({ query }: { query: URLSearchParams }) {
   return (
     <div class="list compare">
       <Connection health={drawnHealth.failure != null ? drawnHealth : health} />
-      <Title place={heading} shown={ids.length} asked={asked.length} />
+      <Title place={heading} shown={ready ? known.length : 0} asked={asked.length} />
       {ids.length === 0 ? (
         <Nothing onAdd={add} />
       ) : (
@@ -386,7 +397,6 @@ export function CompareView({ query }: { query: URLSearchParams }) {
           axis={axis}
           series={series}
           hasGroups={seedGroups(runs).length > 0}
-          room={room}
           onAdd={add}
         />
       )}

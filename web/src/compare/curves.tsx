@@ -7,13 +7,14 @@ import { Chart } from "../parts/chart";
 import type { Axis, SeriesName } from "./compare_api";
 import { kAxes, kSeries } from "./compare_api";
 import type { Curve } from "./series";
-import { joined, newestOf } from "./series";
+import { joined, newestOf, valueAt } from "./series";
 
 // What a line is of: a run, or several that differ by seed only.
 export interface Subject {
   key: string; // id of the (first) run
   name: string;
   seeds: number; // 1: a run by itself
+  hasHidden: boolean; // several, and values of their variables are not known
   look: Look;
 }
 
@@ -26,7 +27,7 @@ export interface Drawing {
 }
 
 // A place on the axis as text.
-export function alongText(axis: Axis, x: number): string {
+function alongText(axis: Axis, x: number): string {
   if (axis === "wall" || axis === "wall_since_submission") return show.clock(x);
   if (axis === "device_hours") return String(Number(x.toPrecision(3)));
   return x >= 1e6 ? show.number(x) : show.count(x);
@@ -105,7 +106,7 @@ function summaryOf(drawing: Drawing, subjects: Subject[], axis: Axis): string {
   return `${drawing.title} by ${kAxes[axis]}. ${ends.join("; ")}`;
 }
 
-export interface CurvesProps {
+interface CurvesProps {
   drawing: Drawing;
   subjects: Subject[];
   axis: Axis;
@@ -114,6 +115,14 @@ export interface CurvesProps {
   zoom: Span | null;
   onZoom: (span: Span | null) => void;
   onCursor: ((x: number | null) => void) | undefined;
+}
+
+// For readers who hear where the cursor is: the legend, which has the values, does not speak.
+function valuesText(drawing: Drawing, subjects: Subject[], x: number): string {
+  const values = drawing.curves.map(
+    (curve, index) => `${subjects[index]?.name} ${valueText(drawing, valueAt(curve, x))}`,
+  );
+  return `: ${values.join("; ")}`;
 }
 
 // One series of all subjects. The legend is the page's, beside all charts.
@@ -140,12 +149,17 @@ export function SeriesChart(props: CurvesProps) {
   return (
     <div class="compared" data-series={drawing.name}>
       <Chart
-        key={lines.map(({ colour, opacity }) => colour + opacity).join() + axis}
         title={drawing.title}
         summary={summaryOf(drawing, subjects, axis)}
         readout={(index) => {
           const x = index == null ? null : data[0][index];
-          return x == null ? `by ${kAxes[axis]}` : <b>{placeText(axis, x)}</b>;
+          if (x == null) return `by ${kAxes[axis]}`;
+          return (
+            <>
+              <b>{placeText(axis, x)}</b>
+              <span class="visually-hidden">{valuesText(drawing, subjects, x)}</span>
+            </>
+          );
         }}
         height={kSeries[drawing.name].evaluation ? 320 : 240}
         data={data as uPlot.AlignedData}

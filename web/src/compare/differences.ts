@@ -2,17 +2,31 @@ import type { AttemptRow, Plan, Run } from "../base/api";
 import * as show from "../base/format";
 import type { Known } from "./compare_api";
 
-// One line of a table of differences: what each run has; null: it has no such thing.
+// One line of a table of differences: what each run has; null: it has no such thing, undefined:
+// that is not known.
 export interface Row {
   key: string;
-  values: (string | null)[];
+  values: (string | null | undefined)[];
   differs: boolean;
+  mayDiffer: boolean; // two read the same, and that says nothing
 }
 
 type Flat = Map<string, string>;
 
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value) ?? "";
+// The controller keeps the values of variables to itself: they come as null.
+const kVariables = "slurm.environment";
+const isVariable = (key: string) => key === kVariables || key.startsWith(`${kVariables}.`);
+const kHidden = "hidden";
+const kMostWhole = 2 ** 64; // above, a number was none of a whole kind
+const kRounded = /^about -?\d+ \(rounded\)$/;
+
+// A value of a run file. The browser has large whole numbers rounded.
+export function textOf(value: unknown): string {
+  if (typeof value === "string") return value;
+  const text = JSON.stringify(value) ?? "";
+  const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value);
+  const isRounded = isLarge && Math.abs(Number(value)) <= kMostWhole;
+  return isRounded ? `about ${text} (rounded)` : text;
 }
 
 // Nested keys as the run file's reader names them: model.hidden, evaluations[3].
@@ -24,21 +38,36 @@ export function flatten(value: unknown, key = "", into: Flat = new Map()): Flat 
       flatten(one, key === "" ? name : `${key}.${name}`, into);
     }
   } else if (key !== "") {
-    into.set(key, textOf(value));
+    into.set(key, value == null && isVariable(key) ? kHidden : textOf(value));
   }
   return into;
 }
 
-export function rowsOf(flats: Flat[]): Row[] {
-  const keys = [...new Set(flats.flatMap((flat) => [...flat.keys()]))].sort();
-  return keys.map((key) => {
-    const values = flats.map((flat) => flat.get(key) ?? null);
-    return { key, values, differs: values.some((value) => value !== values[0]) };
-  });
+function rowOf(key: string, values: Row["values"]): Row {
+  const told = values.filter((value) => value !== undefined);
+  const differs = told.some((value) => value !== told[0]);
+  const vague = told.filter((value) =>
+    isVariable(key) ? value === kHidden : kRounded.test(value ?? ""),
+  );
+  return { key, values, differs, mayDiffer: new Set(vague).size < vague.length };
 }
 
-export const configRows = (known: Known[]): Row[] =>
-  rowsOf(known.map(({ run }) => flatten(run.config)));
+// null: nothing is known of this one.
+export function rowsOf(flats: (Flat | null)[]): Row[] {
+  const keys = [...new Set(flats.flatMap((flat) => [...(flat?.keys() ?? [])]))].sort();
+  return keys.map((key) =>
+    rowOf(
+      key,
+      flats.map((flat) => (flat ? (flat.get(key) ?? null) : undefined)),
+    ),
+  );
+}
+
+// The name stands above its column.
+export function configRows(known: Known[]): Row[] {
+  const flats = known.map(({ run }) => (run.config == null ? null : flatten(run.config)));
+  return rowsOf(flats).filter(({ key }) => key !== "name");
+}
 
 const counted = (value: number | null) => (value == null ? null : show.count(value));
 function beginning({ from }: Run): string {
@@ -58,10 +87,12 @@ const kNames: [string, (run: Run, last: AttemptRow | undefined) => string | null
 
 // Of the newest attempt.
 export function environmentRows(known: Known[]): Row[] {
-  return kNames.map(([key, of]) => {
-    const values = known.map(({ run, attempts }) => of(run, attempts[attempts.length - 1]));
-    return { key, values, differs: values.some((value) => value !== values[0]) };
-  });
+  return kNames.map(([key, of]) =>
+    rowOf(
+      key,
+      known.map(({ run, attempts }) => of(run, attempts[attempts.length - 1])),
+    ),
+  );
 }
 
 function planFlat(plan: Plan): Flat {
@@ -72,7 +103,7 @@ function planFlat(plan: Plan): Flat {
   put("cut", plan.cut);
   put("buckets", show.count(plan.bucket_ends.length));
   put("ranks", show.count(plan.ranks));
-  put("topology", (plan as Plan & { topology?: string }).topology);
+  put("topology", plan.topology);
   put("from measurements", plan.measured ? "yes" : "no");
   if (plan.timeline) {
     put("predicted step", show.milliseconds(plan.timeline.step_seconds));
@@ -93,16 +124,15 @@ export function planRows(known: Known[]): Row[] {
   return rowsOf(known.map(({ plan }) => (plan ? planFlat(plan) : new Map())));
 }
 
-// Runs that differ by `seed` alone; a name says nothing about training. Those that failed or were
-// cancelled stay by themselves: a mean over them would end where the first of them did. A group
-// keeps the order of its members, and groups have two or more.
+// Runs that differ by `seed` alone, as far as is known: values of variables are not. A name says
+// nothing about training. Those that have not succeeded stay by themselves: a mean over them would
+// be of different steps. A group keeps the order of its members, and groups have two or more.
 const kApart = new Set(["seed", "name"]);
-const kBroken = new Set<Run["state"]>(["failed", "cancelled"]);
 
 export function seedGroups(runs: Run[]): Run[][] {
   const groups = new Map<string, Run[]>();
   for (const run of runs) {
-    if (run.config == null || run.config.seed == null || kBroken.has(run.state)) continue;
+    if (run.config == null || run.config.seed == null || run.state !== "succeeded") continue;
     const rest = [...flatten(run.config)].filter(([key]) => !kApart.has(key)).sort();
     const key = JSON.stringify([run.task ?? "", run.from ?? null, rest]);
     groups.set(key, [...(groups.get(key) ?? []), run]);
@@ -110,3 +140,6 @@ export function seedGroups(runs: Run[]): Run[][] {
   const seeds = (group: Run[]) => new Set(group.map((run) => String(run.config?.seed))).size;
   return [...groups.values()].filter((group) => seeds(group) > 1);
 }
+
+export const hasHidden = (run: Run): boolean =>
+  [...flatten(run.config)].some(([key, value]) => isVariable(key) && value === kHidden);

@@ -44,16 +44,18 @@ export const kFigures: Figure[] = [
   },
   {
     key: "speed",
-    title: "Samples/s",
-    help: "mean of the newest 20 steps",
+    title: "Samples/s, 20 steps",
+    help: "mean of the newest 20 steps; the legend's are of the newest step",
     of: ({ run }) => run.samples_per_second,
     text: plain,
     against: "share",
   },
   {
     key: "hours",
-    title: "GPU-hours",
-    help: "ranks × hours of all attempts from begin to end; on CPU runs a rank is a process",
+    title: "GPU-hours with start",
+    help:
+      "ranks × hours of all attempts from begin to end (the axis GPU-hours begins with the first " +
+      "step of each); on CPU runs a rank is a process",
     of: gpuHours,
     text: plain,
     against: "share",
@@ -69,7 +71,7 @@ export const kFigures: Figure[] = [
   {
     key: "since",
     title: "Since submission",
-    help: "until the end, or now",
+    help: "until the target was reached, else the end, else now",
     of: ({ run }) => run.since_submission_seconds,
     text: show.duration,
     against: "share",
@@ -84,7 +86,7 @@ export const kFigures: Figure[] = [
   },
   {
     key: "mfu",
-    title: "MFU",
+    title: "MFU, 20 steps",
     help: "model FLOP utilisation: of the peak of all ranks, mean of the newest 20 steps",
     of: ({ run }) => run.mfu,
     text: show.percent,

@@ -7,12 +7,16 @@ import { Refusal } from "../base/request";
 import type { Axis, Known, SeriesName } from "./compare_api";
 import { charts, planOf } from "./compare_api";
 
-const kEvery = 5000; // ms
+// ms; what is over may still be resumed or extended
+const kEvery = { growing: 5000, over: 15_000 };
 
 export interface Runs {
   known: Map<string, Known>; // by what was asked for
   missing: Map<string, string>; // why there is none
 }
+
+const pause = (runs: Iterable<Known>) =>
+  [...runs].every(({ run }) => hasEnded(run)) ? kEvery.over : kEvery.growing;
 
 async function ask(id: string, before: Known | undefined, signal: AbortSignal): Promise<Known> {
   const run = await api.run(id, signal);
@@ -32,22 +36,22 @@ function isSame(a: Known, b: Known): boolean {
 const alike = (a: Map<string, unknown>, b: Map<string, unknown>) =>
   a.size === b.size && [...a].every(([key, value]) => b.get(key) === value);
 
-// What the controller says of these runs; of those that are over it is asked once.
+// What the controller says of these runs.
 export function useRuns(ids: string[]): [Runs, Health] {
   const [runs, setRuns] = useState<Runs>({ known: new Map(), missing: new Map() });
   const latest = useRef(runs);
-  const health = usePoll(ids.length > 0 ? ids.join(",") : null, kEvery, async (signal) => {
+  const key = ids.length > 0 ? ids.join(",") : null;
+  const health = usePoll(key, pause(runs.known.values()), async (signal) => {
     const before = latest.current;
     const next: Runs = { known: new Map(), missing: new Map() };
     let failure: unknown = null;
     const one = async (id: string) => {
       const old = before.known.get(id);
       try {
-        const known = old && hasEnded(old.run) ? old : await ask(id, old, signal);
-        next.known.set(id, known);
+        next.known.set(id, await ask(id, old, signal));
       } catch (error) {
-        if (error instanceof Refusal) next.missing.set(id, error.message);
-        else failure = error;
+        if (error instanceof Refusal) return void next.missing.set(id, error.message);
+        failure = error;
         if (old) next.known.set(id, old);
       }
     };
@@ -70,18 +74,15 @@ export interface Drawn {
 
 // The series of these runs; what is drawn stays until others have come.
 export function useCharts(
-  ids: string[],
+  known: Known[],
   axis: Axis,
   series: SeriesName[],
-  active: boolean,
 ): [Drawn | null, Health] {
   const [drawn, setDrawn] = useState<Drawn | null>(null);
-  const key = `${ids.join(",")} ${axis} ${series.join(",")} ${active}`;
-  const done = useRef<string | null>(null);
-  const health = usePoll(ids.length > 0 ? key : null, kEvery, async (signal) => {
-    if (!active && done.current === key) return; // nothing changes any more
+  const ids = known.map(({ run }) => run.id);
+  const key = `${ids.join(",")} ${axis} ${series.join(",")}`;
+  const health = usePoll(ids.length > 0 ? key : null, pause(known), async (signal) => {
     const answer = await charts(ids, axis, series, signal);
-    done.current = key;
     setDrawn((old) => (old?.charts === answer ? old : { axis, series, charts: answer }));
   });
   return [drawn, health];

@@ -1,4 +1,4 @@
-import * as show from "../base/format";
+import { useEffect, useState } from "preact/hooks";
 import { runHash } from "../base/route";
 import { StateBadge } from "../parts/icons";
 import { Name } from "../parts/name";
@@ -7,6 +7,7 @@ import type { Axis, Known } from "./compare_api";
 import type { Drawing, Subject } from "./curves";
 import { placeText, valueText } from "./curves";
 import type { Curve } from "./series";
+import { textOf } from "./differences";
 import { newestOf, valueAt } from "./series";
 
 function Actions({
@@ -49,13 +50,14 @@ function Member({ known: { run }, group }: { known: Known; group: boolean }) {
   return (
     <span class="member">
       <a href={runHash(run.id)}>{run.id}</a>
-      {group && <span class="small">seed {String(run.config?.seed)}</span>}
+      {group && <span class="small">seed {textOf(run.config?.seed)}</span>}
       <StateBadge state={run.state} />
     </span>
   );
 }
 
 interface Choices {
+  names: Map<string, string>; // of runs, by id
   only: string | null;
   base: string | null;
   onOnly: (key: string | null) => void;
@@ -71,7 +73,7 @@ interface LineProps extends Choices {
 }
 
 function Line(props: LineProps) {
-  const { subject, known, columns, cursor, only, base, onOnly, onPin, onRemove } = props;
+  const { subject, known, columns, cursor, names, only, base, onOnly, onPin, onRemove } = props;
   const { key, name, seeds, look } = subject;
   return (
     <tr data-subject={key} class={only != null && only !== key ? "faint" : ""}>
@@ -86,15 +88,20 @@ function Line(props: LineProps) {
           <Name text={name} />
         </button>
         {seeds > 1 && <span class="small">mean ± deviation of {seeds} seeds</span>}
+        {subject.hasHidden && (
+          <span class="small">values of environment variables are not compared</span>
+        )}
       </th>
       {columns.map(({ drawing, curve }) => {
         const newest = curve ? newestOf(curve) : { value: null, around: null };
         const value = cursor == null || !curve ? newest.value : valueAt(curve, cursor);
         const around = cursor == null ? newest.around : null;
+        const count = curve?.ends?.length ?? seeds;
         return (
           <td key={drawing.name} class="num" data-name={drawing.title}>
             {valueText(drawing, value)}
             {around != null && ` ± ${valueText(drawing, around)}`}
+            {value != null && count < seeds && ` (${count} of ${seeds})`}
           </td>
         );
       })}
@@ -104,7 +111,7 @@ function Line(props: LineProps) {
             <Member known={one} group={seeds > 1} />
             <Actions
               id={one.run.id}
-              name={show.withoutEscapes(one.run.name)}
+              name={names.get(one.run.id) ?? one.run.id}
               pinned={base === one.run.id}
               onPin={onPin}
               onRemove={onRemove}
@@ -116,21 +123,25 @@ function Line(props: LineProps) {
   );
 }
 
-// The one legend of all charts, with the values under their cursor, or the newest.
+// The one legend of all charts, with the values under their cursor, or the newest. It follows the
+// cursor by itself: a move of the pointer draws nothing else.
 export function Legend({
   subjects,
   members,
   drawings,
   axis,
-  cursor,
+  follow,
   ...rest
 }: Choices & {
   subjects: Subject[];
   members: Map<string, Known[]>; // by subject
   drawings: Drawing[];
   axis: Axis;
-  cursor: number | null;
+  follow: { current: (x: number | null) => void }; // where to be told of the cursor
 }) {
+  const [cursor, setCursor] = useState<number | null>(null);
+  follow.current = setCursor;
+  useEffect(() => setCursor(null), [axis]);
   const at = cursor == null ? "newest values" : `values at ${placeText(axis, cursor)}`;
   return (
     <div class="scroll">

@@ -12,7 +12,7 @@ export interface Points {
 export interface Curve extends Points {
   key: string; // id of the run, of a group's first run
   deviation?: number[]; // sample standard deviation at each x, of a group
-  ends?: number[]; // newest values of its members
+  ends?: number[]; // newest values of its members; those without points have none
 }
 
 export const kNoPoints: Points = { x: [], y: [] };
@@ -71,16 +71,18 @@ export function deviation(values: number[]): number | null {
 
 const kMostPlaces = 400;
 
-// Mean and deviation where all of these have a value: between the last begin and the first end.
-export function meanOf(key: string, members: Points[]): Curve {
+// Mean and deviation where all that have points have a value: between the last begin and the first
+// end.
+export function meanOf(key: string, all: Points[]): Curve {
+  const members = all.filter(({ x }) => x.length > 0);
   const ends = members.map(({ y }) => y[y.length - 1]).filter((value) => value != null);
   const none = (): number[] => [];
   const curve = { key, x: none(), y: none(), deviation: none(), ends };
-  if (members.length === 0 || members.some(({ x }) => x.length === 0)) return curve;
+  if (members.length === 0) return curve;
   const from = Math.max(...members.map(({ x }) => x[0] ?? Infinity));
   const to = Math.min(...members.map(({ x }) => x[x.length - 1] ?? -Infinity));
-  const all = [...new Set(members.flatMap(({ x }) => x))].sort((a, b) => a - b);
-  const inside = all.filter((x) => x >= from && x <= to);
+  const places = [...new Set(members.flatMap(({ x }) => x))].sort((a, b) => a - b);
+  const inside = places.filter((x) => x >= from && x <= to);
   const every = Math.ceil(inside.length / kMostPlaces);
   inside.forEach((x, index) => {
     if (index % every !== 0 && index !== inside.length - 1) return;

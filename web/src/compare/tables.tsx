@@ -1,3 +1,4 @@
+import type { Run } from "../base/api";
 import type { Look } from "../base/colours";
 import * as show from "../base/format";
 import { runHash } from "../base/route";
@@ -6,29 +7,80 @@ import { Name } from "../parts/name";
 import { Swatch } from "../parts/swatch";
 import type { Known } from "./compare_api";
 import type { Row } from "./differences";
+import type { Figure } from "./figures";
 import { against, kFigures, spread } from "./figures";
 
 export interface Shown {
   known: Known[]; // in the order of the address
+  names: Map<string, string>; // by id
   looks: Map<string, Look>;
   base: Known | null;
 }
 
-function Heading({ known: { run }, looks }: { known: Known; looks: Map<string, Look> }) {
+function Heading({ of: { run }, names, looks }: Pick<Shown, "names" | "looks"> & { of: Known }) {
   const look = looks.get(run.id);
   return (
     <span class="run-name">
       {look && <Swatch look={look} />}
       <a href={runHash(run.id)} title={run.id}>
-        <Name text={show.withoutEscapes(run.name)} />
+        <Name text={names.get(run.id) ?? run.id} />
       </a>
     </span>
   );
 }
 
+function Meanings() {
+  return (
+    <details class="fold">
+      <summary>What the figures are</summary>
+      <dl class="details">
+        {kFigures.map(({ key, title, help }) => (
+          <div key={key}>
+            <dt>{title}</dt>
+            <dd>{help}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
+}
+
+// Of runs of several metrics each value says whose it is.
+function metricName(figure: Figure, run: Run | undefined, isMixed: boolean) {
+  if (!isMixed || figure.key !== "value" || !run) return null;
+  return <span class="small">{show.metricTitle(run.metric)}</span>;
+}
+
+function Means({ group, isMixed }: { group: Known[]; isMixed: boolean }) {
+  const first = group[0]?.run;
+  return (
+    <tr class="mean" data-mean={first?.id}>
+      <th scope="row">
+        Mean ± deviation
+        <span class="small">
+          of the {group.length} seeds of {show.withoutEscapes(first?.name ?? "")}
+        </span>
+      </th>
+      <td data-name="State">{show.kDash}</td>
+      {kFigures.map((figure) => {
+        const { mean, around } = spread(figure, group);
+        return (
+          <td key={figure.key} class="num" data-name={figure.title} data-key={figure.key}>
+            {mean}
+            <span class="small">{around}</span>
+            {metricName(figure, first, isMixed)}
+          </td>
+        );
+      })}
+    </tr>
+  );
+}
+
 // What the runs came to, one a line, and how far from the baseline.
-export function FigureTable({ known, looks, base, groups }: Shown & { groups: Known[][] }) {
-  const name = base && show.withoutEscapes(base.run.name);
+export function FigureTable({ groups, ...shown }: Shown & { groups: Known[][] }) {
+  const { known, names, base } = shown;
+  const name = base && names.get(base.run.id);
+  const isMixed = known.some(({ run }) => run.metric !== known[0]?.run.metric);
   return (
     <section class="compare-part" aria-labelledby="figures-title">
       <h2 id="figures-title">Figures</h2>
@@ -43,8 +95,8 @@ export function FigureTable({ known, looks, base, groups }: Shown & { groups: Kn
             <tr>
               <th scope="col">Run</th>
               <th scope="col">State</th>
-              {kFigures.map(({ key, title, help }) => (
-                <th key={key} scope="col" class="num" title={help}>
+              {kFigures.map(({ key, title }) => (
+                <th key={key} scope="col" class="num">
                   {title}
                 </th>
               ))}
@@ -54,7 +106,7 @@ export function FigureTable({ known, looks, base, groups }: Shown & { groups: Kn
             {known.map((one) => (
               <tr key={one.run.id} data-run={one.run.id}>
                 <th scope="row">
-                  <Heading known={one} looks={looks} />
+                  <Heading of={one} {...shown} />
                   {one === base && <span class="mark">baseline</span>}
                 </th>
                 <td data-name="State">
@@ -63,6 +115,7 @@ export function FigureTable({ known, looks, base, groups }: Shown & { groups: Kn
                 {kFigures.map((figure) => (
                   <td key={figure.key} class="num" data-name={figure.title} data-key={figure.key}>
                     {figure.text(figure.of(one), one.run)}
+                    {metricName(figure, one.run, isMixed)}
                     {base != null && one !== base && (
                       <span class="small">{against(figure, one, base) ?? show.kDash}</span>
                     )}
@@ -71,36 +124,20 @@ export function FigureTable({ known, looks, base, groups }: Shown & { groups: Kn
               </tr>
             ))}
             {groups.map((group) => (
-              <tr key={`mean ${group[0]?.run.id}`} class="mean" data-mean={group[0]?.run.id}>
-                <th scope="row">
-                  Mean ± deviation
-                  <span class="small">
-                    of the {group.length} seeds of{" "}
-                    {show.withoutEscapes(group[0]?.run.name ?? "")}
-                  </span>
-                </th>
-                <td data-name="State">{show.kDash}</td>
-                {kFigures.map((figure) => {
-                  const { mean, around } = spread(figure, group);
-                  return (
-                    <td key={figure.key} class="num" data-name={figure.title} data-key={figure.key}>
-                      {mean}
-                      <span class="small">{around}</span>
-                    </td>
-                  );
-                })}
-              </tr>
+              <Means key={`mean ${group[0]?.run.id}`} group={group} isMixed={isMixed} />
             ))}
           </tbody>
         </table>
       </div>
+      <Meanings />
     </section>
   );
 }
 
 const kMostLetters = 160; // of a value that is shown at once
 
-function Value({ text }: { text: string | null }) {
+function Value({ text }: { text: string | null | undefined }) {
+  if (text === undefined) return <span class="small">not known</span>;
   if (text == null) return <span class="small">not set</span>;
   const plain = show.withoutEscapes(text);
   if (plain.length <= kMostLetters) return <>{plain === "" ? '""' : plain}</>;
@@ -120,9 +157,10 @@ export interface Part {
 
 // Keys by runs. What is not as in the baseline, or else as in the first run, is marked.
 export function DifferenceTable({ part, all, ...shown }: Shown & { part: Part; all: boolean }) {
-  const { known, looks, base } = shown;
-  const differing = part.rows.filter((row) => row.differs);
-  const rows = all ? part.rows : differing;
+  const { known, base } = shown;
+  const count = part.rows.filter((row) => row.differs).length;
+  const vague = part.rows.filter((row) => row.mayDiffer && !row.differs).length;
+  const rows = all ? part.rows : part.rows.filter((row) => row.differs || row.mayDiffer);
   const from = base ? Math.max(0, known.indexOf(base)) : 0;
   const id = `part-${part.title.toLowerCase()}`;
   return (
@@ -131,7 +169,8 @@ export function DifferenceTable({ part, all, ...shown }: Shown & { part: Part; a
         {part.title}{" "}
         {part.rows.length > 0 && (
           <span class="small">
-            {differing.length} of {part.rows.length} differ
+            {count} of {part.rows.length} differ
+            {vague > 0 && `, ${vague} may`}
           </span>
         )}
       </h2>
@@ -144,7 +183,7 @@ export function DifferenceTable({ part, all, ...shown }: Shown & { part: Part; a
                 <th scope="col">Key</th>
                 {known.map((one) => (
                   <th key={one.run.id} scope="col">
-                    <Heading known={one} looks={looks} />
+                    <Heading of={one} {...shown} />
                   </th>
                 ))}
               </tr>
@@ -152,9 +191,13 @@ export function DifferenceTable({ part, all, ...shown }: Shown & { part: Part; a
             <tbody>
               {rows.map((row) => (
                 <tr key={row.key} data-key={row.key}>
-                  <th scope="row">{show.withoutEscapes(row.key)}</th>
+                  <th scope="row">
+                    {show.withoutEscapes(row.key)}
+                    {row.mayDiffer && <span class="small"> what reads alike may differ</span>}
+                  </th>
                   {row.values.map((value, index) => {
-                    const other = value !== row.values[from];
+                    const own = row.values[from];
+                    const other = value !== undefined && own !== undefined && value !== own;
                     return (
                       <td key={known[index]?.run.id} class={other ? "other" : undefined}>
                         {other && <span aria-hidden="true">≠ </span>}
