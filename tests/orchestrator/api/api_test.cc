@@ -258,19 +258,6 @@ TEST_F(ApiTest, TellsWhatACheckpointCostAndWhyOneFailed) {
   EXPECT_EQ(rows[2]["status"], "failed");
   EXPECT_EQ(rows[2]["message"], "no room: 4096 bytes free, 1000000 needed");
   EXPECT_EQ(rows[3]["status"], "failed");
-
-  trainer::contract::CheckpointRecord removed;
-  removed.step = 40;
-  removed.name = saved.name;
-  removed.status = "removed";  // it says nothing of what that took
-  journal.add(8, removed);
-  ticks();
-  const Json left = json(get("/api/v1/runs/" + id + "/checkpoints"))["checkpoints"];
-  ASSERT_EQ(left.size(), 4U);
-  EXPECT_EQ(left[0]["status"], "removed");
-  for (const char* key : {"name", "step", "at", "bytes", "seconds", "stall_seconds"}) {
-    EXPECT_EQ(left[0][key], rows[0][key]) << key;
-  }
 }
 
 TEST_F(ApiTest, TellsHowTheRanksDo) {
