@@ -1,17 +1,17 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import * as show from "../base/format";
-import { useShortcuts } from "../base/keys";
 import type { Health } from "../base/poll";
 import { usePoll } from "../base/poll";
 import { go, setQuery, withQuery } from "../base/route";
 import { Connection, ErrorPanel } from "../parts/notices";
 import { When } from "../parts/when";
+import { NoFabric } from "../topology/fabric_choice";
 import { FabricView } from "../topology/fabric_view";
 import { NodeMap } from "../topology/node_map";
 import type { Known } from "../topology/topology_api";
 import { useTopology } from "../topology/topology_api";
 import { FreeTogether } from "./free_together";
-import { NodeChips, NodeFilters, activeNodeFilters } from "./node_filters";
+import { NodeChips, NodeFilters, activeNodeFilters, focusSearch } from "./node_filters";
 import { NodePanel } from "./node_panel";
 import { NodeTable, nodeHash } from "./node_table";
 import type { FullNode, NodePage, Reservation, SlimNode } from "./nodes_api";
@@ -27,7 +27,7 @@ type Look = (typeof kViews)[number];
 const kLooks: Record<Look, string> = { table: "Table", grid: "Grid", fabric: "Fabric" };
 
 // What is asked of the API for the table at this address.
-export function nodeQuery(query: URLSearchParams): string {
+function nodeQuery(query: URLSearchParams): string {
   const asked = new URLSearchParams(activeNodeFilters(query));
   const after = query.get("after");
   if (after) asked.set("after", after);
@@ -123,7 +123,7 @@ function Pages({ query, next }: { query: URLSearchParams; next: string | null })
       </button>
       <button
         type="button"
-        disabled={here === ""}
+        disabled={!cameFrom.has(here)}
         onClick={() => setQuery({ after: cameFrom.get(here) ?? "" })}
       >
         Previous
@@ -148,10 +148,17 @@ function nodesText(shown: number, total: number): string {
   return `${show.count(total)} ${total === 1 ? "node" : "nodes"}`;
 }
 
+// A filter that is half typed is wrong for a moment at each letter, which nothing cries out.
 function Refused({ health }: { health: Health }) {
   if (!health.refusal) return null;
+  const title = "The controller refused the list of nodes";
+  const text = clean(health.refusal.message);
+  if (health.refusal.parameter == null) return <ErrorPanel title={title} text={text} />;
   return (
-    <ErrorPanel title="The controller refused the list of nodes" text={health.refusal.message} />
+    <section class="notice error">
+      <strong>{title}</strong>
+      <pre>{text}</pre>
+    </section>
   );
 }
 
@@ -179,7 +186,7 @@ function TableView({
       <Refused health={health} />
       {(filtered || (page && page.total > 1)) && (
         <div class="tools">
-          <NodeFilters query={query} />
+          <NodeFilters query={query} refusal={health.refusal} />
           {page && (
             <span class="small" role="status">
               {nodesText(page.nodes.length, page.total)}
@@ -202,12 +209,19 @@ function TableView({
 
 function Nothing({ page, filtered }: { page: NodePage; filtered: boolean }) {
   if (page.taken_at == null) return <p class="loading">Asking Slurm for its nodes…</p>;
+  if (page.total > 0) return <p class="nothing">No node comes after this place in the list.</p>;
   if (!filtered) return <p class="nothing">The scheduler lists no node.</p>;
   return (
     <section class="empty">
       <h2>No node is like that</h2>
       <p>No node passes all of these filters.</p>
-      <button type="button" onClick={() => go("#/nodes")}>
+      <button
+        type="button"
+        onClick={() => {
+          go("#/nodes");
+          focusSearch();
+        }}
+      >
         Show all nodes
       </button>
     </section>
@@ -230,7 +244,7 @@ function GridView({ query, all }: { query: URLSearchParams; all: NodePage }) {
     <>
       <Refused health={health} />
       <div class="tools">
-        <NodeFilters query={query} />
+        <NodeFilters query={query} refusal={health.refusal} />
         <span class="small" role="status">
           {page && nodesText(page.nodes.length, all.nodes.length)}
         </span>
@@ -256,24 +270,19 @@ function Cells({ nodes }: { nodes: SlimNode[] }) {
 
 function FabricPart({
   machines,
+  failure,
   nodes,
   run,
 }: {
   machines: Known;
+  failure: string | null; // why the fabric is not here
   nodes: Map<string, SlimNode>;
   run: string | null;
 }) {
   const names = [...nodes.values()].filter((node) => run != null && node.runs.includes(run));
   const marks = names.map(({ name }) => name);
-  if (machines === undefined) return <p class="loading">Loading the fabric…</p>;
-  if (machines === null) {
-    return (
-      <p class="nothing">
-        The fabric is not known: start the controller with <code>--cluster FILE</code>.
-      </p>
-    );
-  }
-  const marked = run == null ? {} : { run: { nodes: marks, as: `of ${clean(run)}` } };
+  if (!machines) return <NoFabric machines={machines} failure={failure} />;
+  const marked = run == null ? {} : { run: { nodes: marks, isInOrder: false, as: `of ${clean(run)}` } };
   return <FabricView machines={machines} nodes={nodes} onOpen={open} {...marked} />;
 }
 
@@ -320,13 +329,14 @@ export function NodesView({ query }: { query: URLSearchParams }) {
     const page = await nodesApi.all(signal);
     setAll((old) => (old === page ? old : page));
   });
-  const isLocal = (newest ?? all)?.scheduler === "local";
+  const latest = look === "table" ? (newest ?? all) : all; // only the table asks for the newest
+  const isLocal = latest?.scheduler === "local";
   // One machine has no fabric to be shown unasked.
   const { machines, health: asking } = useTopology(look === "fabric" || (all != null && !isLocal));
+  const known = { machines, failure: asking.failure };
   const byName = useMemo(() => new Map(all?.nodes.map((node) => [node.name, node])), [all]);
   const close = () => setQuery({ node: null });
   const heading = useReturn(name);
-  useShortcuts([{ keys: "Escape", does: "Close the node", act: close }]);
   useEffect(() => {
     document.title = "Nodes · Regatta";
   }, []);
@@ -340,9 +350,9 @@ export function NodesView({ query }: { query: URLSearchParams }) {
         <Looks look={look} />
       </div>
       {look !== "table" && <Connection health={health} />}
-      <Trouble text={(newest ?? all)?.trouble ?? null} />
+      <Trouble text={latest?.trouble ?? null} />
       {asking.refusal && (
-        <ErrorPanel title="The fabric cannot be shown" text={asking.refusal.message} />
+        <ErrorPanel title="The fabric cannot be shown" text={clean(asking.refusal.message)} />
       )}
       {all && <Summary all={all} />}
       {all && <Reservations list={all.reservations} />}
@@ -356,11 +366,16 @@ export function NodesView({ query }: { query: URLSearchParams }) {
       {look === "fabric" && all && (
         <>
           <RunChoice nodes={all.nodes} run={query.get("run")} />
-          <FabricPart machines={machines} nodes={byName} run={query.get("run")} />
+          <FabricPart {...known} nodes={byName} run={query.get("run")} />
         </>
       )}
       {all && !isLocal && (
-        <FreeTogether machines={machines} nodes={byName} partition={query.get("partition")} />
+        <FreeTogether
+          {...known}
+          nodes={byName}
+          isAsked={all.taken_at != null}
+          partition={query.get("partition")}
+        />
       )}
     </>
   );
