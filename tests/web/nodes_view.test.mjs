@@ -62,7 +62,7 @@ pageTest(
     await page.reload();
     await visitor.sees("store: 2 nodes in 1 group");
     await page.goto(`${fixture.url}#/nodes?partition=mai`);
-    await part.getByText("No node is in this partition.").waitFor();
+    await part.getByText("There is no node in this partition.").waitFor();
     await visitor.leave();
   },
 );

@@ -158,7 +158,8 @@ function Described({ machines, nodes, partition }: Props & { machines: Machines 
   if (!fabric) return <p class="nothing">The description of the machines has no fabric.</p>;
   const isIn = (node: SlimNode) => partition == null || node.partitions.includes(partition);
   if (![...nodes.values()].some(isIn)) {
-    return <p class="nothing">No node is in {partition == null ? "Slurm" : "this partition"}.</p>;
+    const where = partition == null ? "that Slurm lists" : "in this partition";
+    return <p class="nothing">There is no node {where}.</p>;
   }
   return (
     <>

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import * as show from "../base/format";
-import type { Health } from "../base/poll";
 import { usePoll } from "../base/poll";
+import type { Refusal } from "../base/request";
 import { go, setQuery, withQuery } from "../base/route";
 import { Connection, ErrorPanel } from "../parts/notices";
 import { When } from "../parts/when";
@@ -149,11 +149,11 @@ function nodesText(shown: number, total: number): string {
 }
 
 // A filter that is half typed is wrong for a moment at each letter, which nothing cries out.
-function Refused({ health }: { health: Health }) {
-  if (!health.refusal) return null;
+function Refused({ refusal }: { refusal: Refusal | null }) {
+  if (!refusal) return null;
   const title = "The controller refused the list of nodes";
-  const text = clean(health.refusal.message);
-  if (health.refusal.parameter == null) return <ErrorPanel title={title} text={text} />;
+  const text = clean(refusal.message);
+  if (refusal.parameter == null) return <ErrorPanel title={title} text={text} />;
   return (
     <section class="notice error">
       <strong>{title}</strong>
@@ -183,7 +183,7 @@ function TableView({
   return (
     <>
       <Connection health={health} />
-      <Refused health={health} />
+      <Refused refusal={health.refusal} />
       {(filtered || (page && page.total > 1)) && (
         <div class="tools">
           <NodeFilters query={query} refusal={health.refusal} />
@@ -239,18 +239,19 @@ function GridView({ query, all }: { query: URLSearchParams; all: NodePage }) {
     setAnswer((old) => (old?.page === page && old.filters === filters ? old : { filters, page }));
   });
   const page = filters === "" ? all : answer?.page;
+  const refusal = filters === "" ? null : health.refusal; // else that of filters that are gone
   const stale = filters !== "" && answer?.filters !== filters;
   return (
     <>
-      <Refused health={health} />
+      <Refused refusal={refusal} />
       <div class="tools">
-        <NodeFilters query={query} refusal={health.refusal} />
+        <NodeFilters query={query} refusal={refusal} />
         <span class="small" role="status">
           {page && nodesText(page.nodes.length, all.nodes.length)}
         </span>
       </div>
       <NodeChips query={query} />
-      {!page && !health.refusal && <p class="loading">Loading nodes…</p>}
+      {!page && !refusal && <p class="loading">Loading nodes…</p>}
       {page && page.nodes.length > 0 && (
         <div class={stale ? "stale" : ""}>
           <Cells nodes={page.nodes} />
@@ -361,7 +362,7 @@ export function NodesView({ query }: { query: URLSearchParams }) {
       {look !== "table" && !all && !health.refusal && !health.failure && (
         <p class="loading">Loading nodes…</p>
       )}
-      {look !== "table" && <Refused health={health} />}
+      {look !== "table" && <Refused refusal={health.refusal} />}
       {look === "grid" && all && <GridView query={query} all={all} />}
       {look === "fabric" && all && (
         <>
