@@ -45,7 +45,7 @@ pageTest(
     for (const node of fixture.nodes) Object.assign(node, { state: "allocated", usable: true });
     fixture.nodes[3].state = "idle";
     const others = [makeNode(60, { name: "cpu-1" }), makeNode(64, { name: "cpu-2" })];
-    for (const node of others) Object.assign(node, { state: "idle", partitions: ["cpu"] });
+    for (const node of others) Object.assign(node, { state: "idle", usable: true, partitions: ["cpu"] });
     fixture.nodes.push(...others);
     addFabric(fixture.topology, ["gpu-001", "gpu-002"]);
     const visitor = await arrive(fixture);

@@ -122,7 +122,7 @@ pageTest(
     assert.equal(seats.length, 2);
     const part = page.getByRole("region", { name: "Seats", exact: true });
     await part.getByText("as planned; the scheduler chooses the nodes").waitFor();
-    await part.getByRole("columnheader", { name: "Planned node" }).waitFor();
+    await part.getByRole("group", { name: "Planned seats by node" }).waitFor();
     assert.match(seats[1], /^node02 4–7 4 → GPU 0, mlx5_0 .* 7 → GPU 3, mlx5_3$/);
     assert.equal(await page.locator("details:not(.menu)").count(), 0);
     await visitor.leave();

@@ -341,13 +341,17 @@ pageTest(
     fixture.entries[0].metrics.timeline.bucket_count = 3;
     const visitor = await arrive(fixture);
     await visitor.sees("was reduced in 3 buckets, the plan has 12: they cannot");
-    const { timeline } = fixture.entries[0].metrics;
+    const { timeline, steps } = fixture.entries[0].metrics;
+    const train = () => {
+      const [step, seconds, ...rest] = steps.at(-1);
+      steps.push([step + 1, seconds + 0.11, ...rest]);
+    };
     timeline.bucket_count = 12;
     timeline.buckets[3][1] += 4;
-    timeline.step += 1;
+    train();
     await visitor.sees("was reduced in 12 buckets, the plan has 12 of other sizes: they cannot");
     timeline.buckets[3][1] -= 4;
-    timeline.step += 1;
+    train();
     await visitor.page.locator("svg.against").waitFor(); // drawn late as well
     await visitor.leave();
   },

@@ -104,25 +104,27 @@ export function NodeFilters({
       />
       <StateMenu chosen={chosen} />
       <Menu label={rest > 0 ? `Filters: ${rest}` : "Filters"}>
-        {kTexts.map(({ key, title, help }) => (
-          <label key={key} class="wide">
-            {title}
-            <Field
-              name={key}
-              value={query.get(key) ?? ""}
-              placeholder={help}
-              {...(refusal?.parameter === key && {
-                "aria-invalid": true,
-                "aria-describedby": wrong,
-              })}
-            />
-            {refusal?.parameter === key && (
-              <span id={wrong} class="small wrong">
-                {clean(refusal.message)}
-              </span>
-            )}
-          </label>
-        ))}
+        {kTexts.map(({ key, title, help }) => {
+          const isWrong = refusal?.parameter === key;
+          return (
+            <div key={key}>
+              <label class="wide">
+                {title}
+                <Field
+                  name={key}
+                  value={query.get(key) ?? ""}
+                  placeholder={help}
+                  {...(isWrong && { "aria-invalid": true, "aria-describedby": wrong })}
+                />
+              </label>
+              {isWrong && (
+                <p id={wrong} class="small wrong">
+                  {clean(refusal.message)}
+                </p>
+              )}
+            </div>
+          );
+        })}
         <label class="wide">
           Usable
           <select

@@ -180,11 +180,13 @@ function TableView({
   });
   const page = answer?.page;
   const filtered = activeNodeFilters(query).length > 0;
+  // Where one machine is all there is nothing is filtered; by the newest answer, lest the focus go.
+  const isLone = page?.total === 1 && answer?.asked === asked;
   return (
     <>
       <Connection health={health} />
       <Refused refusal={health.refusal} />
-      {(filtered || (page && page.total > 1)) && (
+      {(filtered || (page && !isLone)) && (
         <div class="tools">
           <NodeFilters query={query} refusal={health.refusal} />
           {page && (

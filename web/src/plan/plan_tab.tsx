@@ -325,11 +325,11 @@ function Ranges({ ranges, plan }: { ranges: TunedRange[]; plan: Plan }) {
 function SeatTable({ nodes }: { nodes: ReturnType<typeof planned.seatsByNode> }) {
   return (
     <>
-      <div class="scroll seats" tabIndex={0} role="group" aria-label="Seats by node">
+      <div class="scroll seats" tabIndex={0} role="group" aria-label="Planned seats by node">
         <table>
           <thead>
             <tr>
-              <th scope="col">Planned node</th>
+              <th scope="col">Node</th>
               <th scope="col">Ranks</th>
               <th scope="col" class="wide">
                 Rank → GPU, NIC
