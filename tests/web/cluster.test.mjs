@@ -357,7 +357,7 @@ test("Slurm's nodes, live runs and faults are added up, as text", async () => {
   await visitor.sees("sinfo: timed out");
   // By the moment that Slurm said it, not by an age that stands still while nothing changes.
   const days = Math.round((Date.now() - Date.parse(at(0))) / 86_400_000);
-  const said = plain(await part(page, "Nodes").innerText());
+  const said = plain(await page.getByRole("region", { name: "Nodes", exact: true }).innerText());
   assert.ok(said.includes(`Of all 4 nodes, as Slurm said ${days} d ago`), said);
   await visitor.sees(/newest answer about nodes came \d+.d ago/);
   const states = page.getByRole("list", { name: "Runs that are not over, by state" });
@@ -385,7 +385,7 @@ test("Slurm's nodes, live runs and faults are added up, as text", async () => {
   await visitor.leave();
 });
 
-test("before Slurm was asked no figure of its nodes is told; a zoom ends with its range", async () => {
+test("before Slurm was asked no figure of its nodes is told; a zoom is of a range", async () => {
   const visitor = await arrive("/settings");
   const { page } = visitor;
   let nodes = { taken_at: null, age_seconds: null, total: 0, nodes: [] };
