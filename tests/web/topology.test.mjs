@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { makePlan, ranksRun } from "./fixture.mjs";
+import { kHostile, makeEvent, makePlan, ranksRun } from "./fixture.mjs";
 import { makeNodes, makeTopology } from "./machines.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
@@ -339,8 +339,11 @@ pageTest(
   () => [ranksRun()],
   async (fixture) => {
     fixture.entries[0].metrics.timeline.bucket_count = 3;
+    const words = ["chose 25 MB: 2 buckets", `chose ${kHostile}: 3 buckets`];
+    fixture.entries[0].events = words.map((text, n) => makeEvent(n, "plan.tried", { words: text }));
     const visitor = await arrive(fixture);
     await visitor.sees("was reduced in 3 buckets, the plan has 12: they cannot");
+    await visitor.sees(`Its trial of cuts chose ${kHostile}: 3 buckets.`);
     const { timeline, steps } = fixture.entries[0].metrics;
     const train = () => {
       const [step, seconds, ...rest] = steps.at(-1);

@@ -1,6 +1,8 @@
-import { useMemo, useRef } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { PlannedStep, Timeline } from "../base/api";
+import { api } from "../base/api";
 import * as show from "../base/format";
+import { usePoll } from "../base/poll";
 import type { Table } from "../parts/chart_data";
 import { pictureOfDrawing } from "../parts/picture";
 import { rowLayout, ticks } from "../parts/timeline";
@@ -97,8 +99,26 @@ function tableOf(found: Comparison): Table {
   };
 }
 
+// What the run's own trial of cuts chose, where it made one.
+function Tried({ run }: { run: string }) {
+  const [words, setWords] = useState<string | null>(null);
+  usePoll(run, 15_000, async (signal) => {
+    const { events } = await api.events(run, "kind=plan.tried&limit=1", signal);
+    setWords(events[events.length - 1]?.words ?? null);
+  });
+  return words && <p class="small">Its trial of cuts {show.withoutEscapes(words)}.</p>;
+}
+
 // The newest step of the run beside the step that the plan foresaw.
-export function Measured({ step, timeline }: { step: PlannedStep; timeline: Timeline }) {
+export function Measured({
+  run,
+  step,
+  timeline,
+}: {
+  run: string;
+  step: PlannedStep;
+  timeline: Timeline;
+}) {
   const place = useRef<HTMLDivElement>(null);
   const width = useWidth(place);
   const found = useMemo(() => compare(step, timeline), [step, timeline]);
@@ -120,6 +140,7 @@ export function Measured({ step, timeline }: { step: PlannedStep; timeline: Time
           compared one by one.
         </p>
       )}
+      {!found && <Tried run={run} />}
       {found && (
         <>
           <p class="against-text">{text}.</p>

@@ -449,7 +449,7 @@ function PlanView({
         {drawing}
       </section>
       {!other && own == null && plan.timeline && timeline && (
-        <Measured step={plan.timeline} timeline={timeline} />
+        <Measured run={run.id} step={plan.timeline} timeline={timeline} />
       )}
       {tables}
       <Balance run={run} plan={plan} />
