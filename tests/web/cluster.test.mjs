@@ -1,6 +1,7 @@
 // The overview of the cluster: its sums, and the page over the seeded controller, held against what
 // the API says run by run. Slurm's nodes and live runs are made up on the way.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
@@ -157,6 +158,55 @@ plainTest("replayed hours are those of abandoned buckets, from the bucket before
   assert.ok(Math.abs(hours - 0.5) < 1e-12);
 });
 
+const row = (id, fields) => run({ id, ...fields });
+plainTest("a history has what ran in it, whenever it was submitted", () => {
+  const early = { created_at: at(0), started_at: at(1) };
+  const now = [row("live", { ...early, ended_at: null, state: "running", ranks: 2 })];
+  const ended = [50, 30].map((minute) => row(`e${minute}`, { ...early, ended_at: at(minute) }));
+  const of = (next, from) => sums.historyOf(now, { runs: ended, next }, second(from));
+  assert.deepEqual(of(null, 40).runs.map(({ id }) => id), ["live", "e50"]);
+  assert.equal(of(null, 40).from, second(40));
+  assert.equal(of("more", 40).from, second(40)); // the page reaches further back
+  const cut = of("more", 20);
+  assert.equal(cut.from, second(30)); // what ended before is on another page
+  const { ranks } = sums.history(cut.runs, cut.from, second(60))[0];
+  assert.equal(ranks, 2 + 8); // "e30" ends at that moment
+});
+
+plainTest("how long a queued run waits is told of those that have not trained", () => {
+  const queued = [
+    row("new", { started_at: null, since_submission_seconds: 60 }),
+    row("again", { started_at: at(1), since_submission_seconds: 432_000 }),
+  ];
+  assert.equal(sums.longestWait(queued), 60);
+  assert.equal(sums.longestWait(queued.slice(1)), null);
+});
+
+plainTest("many nodes at once count as many, and lists of nodes by their nodes", () => {
+  const event = (kind, fields) => ({ kind, at: at(1), node: null, words: null, ...fields });
+  const down = sums.nodeEvents([
+    event("node.down", { words: "64 nodes (power: lost): n[01-64]" }),
+    event("node.down", { node: "n02" }),
+  ]);
+  assert.deepEqual(
+    down.map(({ name, count, nodes }) => [name, count, nodes.length, nodes[0]]),
+    [["Node down", 65, 64, "n02"]],
+  );
+  const ended = sums.launchEnds([
+    event("launch.ended", { node: "n[01-04]", words: "out of memory" }),
+    event("launch.ended", { node: "n[02,05]", words: "out of memory" }),
+  ]);
+  assert.deepEqual([ended[0].count, ended[0].nodes[0], ended[0].nodes.length], [2, "n02", 5]);
+});
+
+plainTest("what no node says of GPUs is not zero", () => {
+  const node = (gpus, gpus_allocated) => ({ state: "idle", suspicion: 0.9, gpus, gpus_allocated });
+  const of = (...nodes) => sums.byNodeState(nodes).map((sum) => [sum.gpus, sum.allocated]);
+  assert.deepEqual(of(node(null, null)), [[null, null]]);
+  assert.deepEqual(of(node({ count: 8 }, null), node(null, null)), [[8, null]]);
+  assert.deepEqual(of(node({ count: 8 }, 0), node({ count: 8 }, 3)), [[16, 3]]);
+});
+
 test("GPU-hours by outcome, owner and cause are the API's, and all add up", async () => {
   const { runs } = await seeded.ask("runs?limit=1000&archived=all&full=true");
   const week = runs.filter((one) => Date.parse(one.created_at) > Date.now() - 7 * 86_400_000);
@@ -215,6 +265,9 @@ test("without Slurm there are no nodes, and the range is the reader's", async ()
   const { page } = visitor;
   await visitor.sees("This controller runs without Slurm");
   await visitor.sees("No run is queued or running.");
+  const [machine] = (await seeded.ask("nodes")).nodes;
+  const gpus = machine.gpus ? String(machine.gpus.count) : "–";
+  assert.deepEqual(await cells(page, "By state", "idle"), ["1", gpus, "–", "0"]);
   assert.equal((await cells(page, "Checks of the controller", "store"))[0], "✓ good");
   await page.getByRole("combobox").selectOption("1");
   await page.waitForFunction(() => location.hash.includes("days=1"));
@@ -267,9 +320,13 @@ test("Slurm's nodes, live runs and faults are added up, as text", async () => {
   const owner = `${kHostile}\u202eowner${"y".repeat(10_000)}`;
   const bad = { ...row, id: "bad", state: "failed", owner, error: owner, created_at: now };
   await page.route("**/api/v1/runs?state=**", answer({
-    runs: [live, { ...live, id: "q", state: "queued", since_submission_seconds: 7500 }],
-    next: null,
-    total: 2,
+    runs: [
+      live,
+      { ...live, id: "q", state: "queued", started_at: null, since_submission_seconds: 7500 },
+      { ...live, id: "again", state: "queued", since_submission_seconds: 450_000 },
+    ],
+    next: "x",
+    total: 3000,
   }));
   await page.route("**/api/v1/runs?since=**", answer({ runs: [bad], next: "x", total: 70_000 }));
   const event = { at: now, launch: 1, attempt: null, run: "bad", words: null, by: null };
@@ -289,12 +346,27 @@ test("Slurm's nodes, live runs and faults are added up, as text", async () => {
   assert.deepEqual(await cells(page, "By state", "mixed"), ["2", "16", "7", "1"]);
   assert.deepEqual(await cells(page, "By state", "allocated"), ["1", "8", "8", "0"]);
   const present = plain(await part(page, "Now").innerText());
-  for (const text of ["15 of 24", "2 runs are not over", "longest for 2 h 05 min"]) {
+  for (const text of [
+    "15 of 24",
+    "3,000 runs are not over; what follows is of the newest 3.",
+    "new ones longest for 2 h 05 min",
+  ]) {
     assert.ok(present.replaceAll("\u202f", " ").includes(text), `${text} in ${present}`);
   }
   await visitor.sees("the newest 1 of 70,000 runs submitted in the last 7 days");
   await visitor.sees("sinfo: timed out");
-  const fault = await cells(page, "Events of nodes", "not responding");
+  // By the moment that Slurm said it, not by an age that stands still while nothing changes.
+  const days = Math.round((Date.now() - Date.parse(at(0))) / 86_400_000);
+  const said = plain(await page.getByRole("region", { name: "Nodes", exact: true }).innerText());
+  assert.ok(said.includes(`Of all 4 nodes, as Slurm said ${days} d ago`), said);
+  await visitor.sees(/newest answer about nodes came \d+.d ago/);
+  const states = page.getByRole("list", { name: "Runs that are not over, by state" });
+  const link = states.getByRole("link");
+  assert.equal((await link.first().innerText()).replace(/\s+/g, " "), "2 queued");
+  assert.ok((await link.first().boundingBox()).height >= 24);
+  const state = page.getByRole("region", { name: "By state" }).getByRole("link", { name: "mixed" });
+  assert.equal(await state.getAttribute("href"), "#/nodes?state=mixed");
+  const fault = await cells(page, "Events of nodes", "Node does not respond");
   assert.deepEqual([fault[0], fault[2]], ["3", "n8, n7"]);
   assert.equal((await cells(page, "Launches that ended with a reason", "node failure"))[0], "1");
   const table = page.getByRole("region", { name: "By owner" });
@@ -303,6 +375,56 @@ test("Slurm's nodes, live runs and faults are added up, as text", async () => {
   assert.equal(await page.locator("main img").count(), 0);
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(width <= 390, `${width} px`);
+  await page.evaluate(readFileSync(join(web, "node_modules/axe-core/axe.min.js"), "utf8"));
+  const found = await page.evaluate(async () => {
+    const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
+    return violations.map(({ id, nodes: [first] }) => `${id}: ${first.target} ${first.html}`);
+  });
+  assert.deepEqual(found, []);
   await visitor.keepPicture("cluster-narrow");
+  await visitor.leave();
+});
+
+test("before Slurm was asked no figure of its nodes is told; a zoom is of a range", async () => {
+  const visitor = await arrive("/settings");
+  const { page } = visitor;
+  let nodes = { taken_at: null, age_seconds: null, total: 0, nodes: [] };
+  const unasked = { scheduler: "slurm_cli", trouble: null, next: null };
+  await page.route("**/api/v1/nodes?**", (route) =>
+    route.fulfill({ json: { ...unasked, ...nodes } }),
+  );
+  await page.route("**/api/v1/version", async (route) => {
+    const { "if-none-match": _, ...headers } = route.request().headers();
+    const response = await route.fetch({ headers });
+    await route.fulfill({ json: { ...(await response.json()), scheduler: "slurm_cli" } });
+  });
+  await page.evaluate(() => (location.hash = "#/cluster?days=1"));
+  await visitor.sees("Slurm has not been asked yet");
+  assert.equal(await page.getByText("0 of 0").count(), 0);
+  const chart = page.getByRole("application", { name: "Runs over time" });
+  await chart.focus();
+  await page.keyboard.press("+");
+  await page.getByRole("button", { name: "Show all" }).first().waitFor();
+  await page.getByRole("combobox").selectOption("30");
+  await page.getByRole("button", { name: "Show all" }).first().waitFor({ state: "detached" });
+  const cpu = { ...kNode, name: "c1", state: "idle", gpus: null, gpus_allocated: null };
+  nodes = { taken_at: new Date().toISOString(), age_seconds: 0, total: 1, nodes: [cpu] };
+  await visitor.sees("no node says it has any");
+  await visitor.leave();
+});
+
+test("GPUs of a machine without Slurm are counted", async () => {
+  const visitor = await arrive("/settings");
+  const { page } = visitor;
+  const node = { ...kNode, name: "box", state: "idle", gpus_allocated: null };
+  const answer = { scheduler: "local", taken_at: new Date().toISOString(), age_seconds: 0 };
+  await page.route("**/api/v1/nodes?**", (route) =>
+    route.fulfill({ json: { ...answer, trouble: null, next: null, total: 1, nodes: [node] } }),
+  );
+  await page.evaluate(() => (location.hash = "#/cluster"));
+  await visitor.sees("of the controller's machine");
+  const present = plain(await part(page, "Now").innerText()).replace(/\s+/g, " ");
+  assert.match(present, /GPUs 8 of the controller's machine/i);
+  assert.deepEqual(await cells(page, "By state", "idle"), ["1", "8", "–", "0"]);
   await visitor.leave();
 });

@@ -306,7 +306,8 @@ export function ranksRun(buckets = 12) {
     bucket_count: buckets,
     buckets: Array.from({ length: buckets }, (_, i) => {
       const launched = 0.036 + (0.05 * (i + 1)) / buckets;
-      return [i, 4_194_304 * (i === buckets - 1 ? 3.2 : 1), launched, launched + 0.0125];
+      const bytes = Math.round(4_194_304 * (i === buckets - 1 ? 3.2 : 1));
+      return [i, bytes, launched, launched + 0.0125];
     }),
   };
   const run = makeRun("ranks-5c1e07", {

@@ -43,7 +43,16 @@ async function sizesOf(page) {
 
 test("pages of runs that train do not grow", async () => {
   const [a, b, c] = runs.map(({ id }) => id);
-  const places = ["/", `/runs/${a}`, `/runs/${a}/time`, `/runs/${b}/log`, `/compare?runs=${a},${b},${c}`, "/nodes"];
+  const places = [
+    "/",
+    `/runs/${a}`,
+    `/runs/${a}/time`,
+    `/runs/${b}/log`,
+    `/compare?runs=${a},${b},${c}`,
+    "/nodes",
+    "/cluster",
+    `/runs/${c}/plan`,
+  ];
   const visitors = [];
   for (const place of places) visitors.push(await Visitor.arrive(browser, seeded.link(place)));
   const pages = visitors.map(({ page }) => page);

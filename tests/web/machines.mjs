@@ -134,7 +134,8 @@ export function answerOfMachines(fixture, { pathname, searchParams: asked }) {
     return fixture.topology ?? { status: 404, code: "not_found", detail: "no --cluster" };
   }
   const refusal = fixture.refusalOfNodes;
-  if (refusal) return { status: 400, code: "user", detail: refusal };
+  const parameter = fixture.parameterOfNodes ?? null; // that is at fault
+  if (refusal) return { status: 400, code: "user", detail: refusal, parameter };
   const found = fixture.nodes.filter((node) => passes(node, asked));
   const limit = Number(asked.get("limit") ?? 100);
   const after = asked.get("after");

@@ -183,8 +183,8 @@ pageTest(
     const told = events.map((row) => plain(row).replace(/^.*?:\d\d:\d\d /, ""));
     assert.deepEqual(told, [
       "Failure attributed to the node bert-4f2a91 killed by signal 9",
-      "Usable again after 2 h of drained",
-      "Drained ECC errors on GPU 3",
+      "Node usable again after 2 h of drained",
+      "Node drained ECC errors on GPU 3",
     ]);
     const facts = plain(await panel.locator("dl").innerText());
     const action = "resume it when it was repaired";
@@ -220,7 +220,9 @@ pageTest(
       });
       const free = leaves.reduce((a, b) => a + b);
       const most = Math.max(...leaves);
-      const words = `Up to ${most} free nodes lie in one leaf group; a run on up to ${free} spans`;
+      const words =
+        `Up to ${most} free nodes of compute lie in one leaf group; ` +
+        `a run on up to ${free} spans`;
       await part.getByText(words).waitFor();
       const sizes = await part.locator("table").first().locator("tbody tr").allInnerTexts();
       const runsOf = (size) => leaves.reduce((sum, n) => sum + Math.floor(n / size), 0);

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
 import { kHostile, makePlan, manyRun, ranksRun } from "./fixture.mjs";
+import { makeNodes, makeTopology } from "./machines.mjs";
 import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
 
 const skip = missingBrowser() ?? false;
@@ -119,6 +120,9 @@ pageTest(
     ]);
     const seats = await rows("Seats");
     assert.equal(seats.length, 2);
+    const part = page.getByRole("region", { name: "Seats", exact: true });
+    await part.getByText("as planned; the scheduler chooses the nodes").waitFor();
+    await part.getByRole("group", { name: "Planned seats by node" }).waitFor();
     assert.match(seats[1], /^node02 4–7 4 → GPU 0, mlx5_0 .* 7 → GPU 3, mlx5_3$/);
     assert.equal(await page.locator("details:not(.menu)").count(), 0);
     await visitor.leave();
@@ -148,7 +152,7 @@ pageTest(
   () => [{ ...ranksRun(), plan: undefined }],
   async (fixture) => {
     const visitor = await arrive(fixture);
-    await visitor.sees("The run goes without a plan and cuts its gradient by the default.");
+    await visitor.sees("No plan; default gradient buckets (4 MiB on CPU, 25 MiB on GPU).");
     fixture.entries[0].run.state_text = "asked again";
     await visitor.sees("asked again");
     assert.equal(fixture.count("GET", kPath), 1);
@@ -193,9 +197,25 @@ pageTest(
   () => [planned({}, { nodes: 3 })],
   async (fixture) => {
     const visitor = await arrive(fixture);
+    await visitor.sees("The plan is for another number of ranks");
     await visitor.sees("It is for 12 ranks, the run has 8: the trainer leaves it out.");
     const panel = visitor.page.getByRole("region", { name: "Plan", exact: true });
     assert.ok(!(await flat(panel)).includes("measured"));
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "a run that cuts its gradient itself is not compared with its plan",
+  () => [ranksRun()],
+  async (fixture) => {
+    const { run } = fixture.entries[0];
+    run.config.buckets = { by: "per_layer" };
+    const visitor = await arrive(fixture);
+    await visitor.sees("The run file cuts the gradient by per_layer; the trainer leaves them out.");
+    const panel = visitor.page.getByRole("region", { name: "Plan", exact: true });
+    assert.ok(!(await flat(panel)).includes("measured 113"));
+    assert.equal(await visitor.page.getByText("Predicted against measured").count(), 0);
     await visitor.leave();
   },
 );
@@ -269,11 +289,75 @@ pageTest(
 
     const seats = page.getByRole("region", { name: "Seats", exact: true });
     assert.equal(await seats.locator("tr").count(), 0);
-    await seats.getByText("8,192 ranks on 1,024 nodes").click();
+    await seats.getByText("8,192 ranks on 1,024 nodes as planned").click();
     await seats.getByText("8191 → GPU 7, mlx5_7").waitFor({ state: "attached" });
     assert.equal(await seats.locator("tbody tr").count(), 1024);
     assert.ok((await seats.boundingBox()).height < 560);
     await visitor.keepPicture("plan-many");
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "the strip of ranks is drawn when somebody is behind, however late",
+  () => [ranksRun()],
+  async (fixture) => {
+    const { run } = fixture.entries[0];
+    const { slowest } = run;
+    run.slowest = null;
+    const visitor = await arrive(fixture);
+    const balance = visitor.page.getByRole("region", { name: "Balancing" });
+    await balance.waitFor();
+    assert.equal(await balance.locator("rect.behind").count(), 0);
+    run.slowest = slowest;
+    await balance.locator("rect.behind").waitFor();
+    run.slowest = null;
+    await balance.locator("rect.behind").waitFor({ state: "detached" });
+    run.slowest = slowest;
+    await balance.locator("rect.behind").waitFor();
+    const width = async () => (await balance.locator("rect.all").boundingBox()).width;
+    const before = await width();
+    await visitor.page.setViewportSize({ width: 700, height: 900 });
+    await visitor.page.waitForFunction(
+      (was) => document.querySelector("rect.all").getBoundingClientRect().width < was - 100,
+      before,
+    );
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "a fabric that cannot be loaded says so, and comes when it can",
+  () => [ranksRun()],
+  async (fixture) => {
+    fixture.nodes = makeNodes(32);
+    fixture.topology = { status: 503, detail: "the proxy has no controller" };
+    const visitor = await arrive(fixture);
+    await visitor.page.getByRole("button", { name: "Show the nodes in the fabric" }).click();
+    await visitor.sees("The fabric cannot be loaded: the proxy has no controller. Trying again.");
+    fixture.topology = makeTopology();
+    await visitor.sees("Marked: the nodes that the plan names.");
+    await visitor.leave(/status of 503/);
+  },
+);
+
+pageTest(
+  "on a phone each collective's bar has its name",
+  () => [ranksRun()],
+  async (fixture) => {
+    const { ranges } = fixture.entries[0].plan.nccl;
+    ranges.push({ ...ranges[0], collective: "ReduceScatter" });
+    const visitor = await arrive(fixture, { viewport: { width: 390, height: 844 } });
+    const nccl = visitor.page.getByRole("region", { name: "NCCL", exact: true });
+    const names = nccl.locator("svg text.name");
+    await names.first().waitFor();
+    assert.deepEqual(await names.allTextContents(), ["AllReduce", "ReduceScatter"]);
+    const bars = await nccl.locator("rect.own").all();
+    for (const [row, bar] of bars.entries()) {
+      const [name, box] = [await names.nth(row).boundingBox(), await bar.boundingBox()];
+      assert.ok(name.y + name.height <= box.y + 2 && name.y + name.height > box.y - 12, `${row}`);
+    }
+    await visitor.keepPicture("plan-ways-390");
     await visitor.leave();
   },
 );

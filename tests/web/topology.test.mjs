@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { makePlan, ranksRun } from "./fixture.mjs";
+import { kHostile, makeEvent, makePlan, ranksRun } from "./fixture.mjs";
 import { makeNodes, makeTopology } from "./machines.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
@@ -303,18 +303,25 @@ pageTest(
     const text = await flat(part);
     assert.ok(text.includes(`take ${sum.toFixed(1)} ms as predicted, 150 ms as measured`), text);
     assert.equal(await part.locator("table").count(), 0);
-    await part.getByRole("button", { name: "As a table" }).focus();
+    await part.getByRole("button", { name: "Table: Predicted against measured" }).focus();
     await page.keyboard.press("Enter");
     const rows = await part.locator("tbody tr").allInnerTexts();
     assert.equal(rows.length, 12);
     const last = plain(rows[11]).split("\t");
     const bucket = plan.timeline.buckets[11];
     const length = bucket.end_seconds - bucket.start_seconds;
-    const change = (100 * (0.0125 / length - 1)).toFixed(1);
+    const near = (cell, figure) => assert.ok(Math.abs(Number(cell) / figure - 1) < 1e-4, cell);
     assert.equal(last[0], "12");
-    assert.equal(last[4], `${(length * 1000).toFixed(1)} ms`);
-    assert.equal(last[5], "12.5 ms");
-    assert.equal(last[6], `${change.startsWith("-") ? "" : "+"}${change} %`.replace("-", "−"));
+    near(last[2], 1000 * bucket.start_seconds);
+    near(last[6], 1000 * length);
+    near(last[7], 12.5);
+    near(last[8], 100 * (0.0125 / length - 1));
+    await part.locator("summary", { hasText: "Options" }).click();
+    const [picture] = await Promise.all([
+      page.waitForEvent("download"),
+      part.getByRole("button", { name: "Save as PNG" }).click(),
+    ]);
+    assert.equal(picture.suggestedFilename(), "predicted-against-measured.png");
     // The drawing's bars end where the longest of them does.
     const ends = await part.locator("path.measured").evaluate((path) => {
       const box = path.getBBox();
@@ -332,8 +339,23 @@ pageTest(
   () => [ranksRun()],
   async (fixture) => {
     fixture.entries[0].metrics.timeline.bucket_count = 3;
+    const words = ["chose 25 MB: 2 buckets", `chose ${kHostile}: 3 buckets`];
+    fixture.entries[0].events = words.map((text, n) => makeEvent(n, "plan.tried", { words: text }));
     const visitor = await arrive(fixture);
-    await visitor.sees("was reduced in 3 buckets, the plan has 12");
+    await visitor.sees("was reduced in 3 buckets, the plan has 12: they cannot");
+    await visitor.sees(`Its trial of cuts chose ${kHostile}: 3 buckets.`);
+    const { timeline, steps } = fixture.entries[0].metrics;
+    const train = () => {
+      const [step, seconds, ...rest] = steps.at(-1);
+      steps.push([step + 1, seconds + 0.11, ...rest]);
+    };
+    timeline.bucket_count = 12;
+    timeline.buckets[3][1] += 4;
+    train();
+    await visitor.sees("was reduced in 12 buckets, the plan has 12 of other sizes: they cannot");
+    timeline.buckets[3][1] -= 4;
+    train();
+    await visitor.page.locator("svg.against").waitFor(); // drawn late as well
     await visitor.leave();
   },
 );
@@ -342,6 +364,9 @@ pageTest(
   "algorithm and protocol by size, balancing and who is behind",
   () => [ranksRun()],
   async (fixture) => {
+    // Slurm gave other nodes than the plan was made on.
+    const attempt = { attempt: 1, launch: 1, hosts: ["gpu-011", "gpu-007"], ranks_per_node: 4 };
+    fixture.entries[0].attempts = { launches: [], attempts: [attempt] };
     const visitor = await arrive(fixture);
     const { page } = visitor;
     const nccl = page.getByRole("region", { name: "NCCL", exact: true });
@@ -350,6 +375,7 @@ pageTest(
     const bytes = fixture.entries[0].plan.timeline.buckets.map((bucket) => bucket.bytes);
     const large = bytes.filter((size) => size >= 8_388_608).length;
     assert.equal(large, 1);
+    await nccl.getByText("NCCL's own, of the same call.").waitFor(); // no title holds it alone
     const ways = "11 buckets of 4.19 MB: NCCL's own choice; 1 bucket of 13.4 MB: Ring / Simple.";
     assert.ok(text.includes(ways), text);
     assert.equal(await nccl.locator("rect.told").count(), 2);
@@ -357,7 +383,13 @@ pageTest(
     const said = await flat(balance);
     assert.match(said, /Imbalance 1\.0123 largest \/ mean tokens/);
     assert.match(said, /global_presort in the run file 109 ms/);
-    assert.match(said, /Rank 5 of 8 on node02 is furthest behind: backward of step 601 for 31 ms/);
+    await visitor.sees(/^Rank 5 of 8 on gpu-007 is furthest behind: backward of step 601 for 31.ms/);
+    const heads = await balance.locator("table.strategies th[scope=col]").allInnerTexts();
+    assert.deepEqual(heads.map((head) => head.trim().toLowerCase()), [
+      "strategy",
+      "as a bar",
+      "predicted step",
+    ]);
     const mark = await balance.locator("rect.behind").boundingBox();
     const all = await balance.locator("rect.all").boundingBox();
     assert.ok(Math.abs((mark.x - all.x) / all.width - 5 / 8) < 0.01);
@@ -420,8 +452,11 @@ for (const width of [390, 1440]) {
       const { page } = visitor;
       await page.getByRole("button", { name: "Show the nodes in the fabric" }).click();
       await visitor.sees("Not in this fabric: node[01-02].");
-      const tables = page.getByRole("button", { name: "As a table" });
-      while ((await tables.count()) > 0) await tables.first().click();
+      for (const name of ["As a table", /^Table: /]) {
+        const tables = page.getByRole("button", { name });
+        for (const button of await tables.all()) await button.click();
+      }
+      await page.getByRole("region", { name: /by size of a call, table/ }).waitFor();
       assert.equal(await overflow(page), 0);
       await visitor.keepPicture(`plan-parts-${width}`);
       await visitor.leave();
@@ -494,6 +529,19 @@ seededPage("a run of the controller lies in the fabric as its launch says", asyn
   const { runs: charts } = await seeded.ask(`metrics?${asked}`);
   const most = Math.max(...charts[0].steps.series.imbalance.map(([, high]) => high));
   await visitor.sees(`at most ${most.toFixed(4)}, in steps`);
+  // The curve as figures, a row for each bucket of steps.
+  await page.getByRole("button", { name: "Table: Imbalance by step" }).press("Enter");
+  const points = charts[0].steps.buckets.filter((bucket, i) => {
+    return !bucket.abandoned && charts[0].steps.series.imbalance[i][1] != null;
+  });
+  const last = page.getByRole("region", { name: "Imbalance by step, table" }).locator("tbody tr");
+  const head = await last.first().locator("th").innerText();
+  assert.equal(Number(head.replaceAll(",", "")), points[0].to_step);
+  // And by key.
+  const chart = page.getByRole("application", { name: "Imbalance by step" });
+  await chart.focus();
+  await page.keyboard.press("Home");
+  await page.locator(".over-steps [aria-live=polite]", { hasText: "newest" }).waitFor();
   await visitor.keepPicture("plan-seeded");
   await visitor.leave();
 });

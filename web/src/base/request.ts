@@ -33,6 +33,7 @@ interface Asked {
   text?: { type: string; text: string }; // in place of `body`, as it is
   key?: string; // Idempotency-Key
   milliseconds?: number; // until an answer, for what takes long; else ten seconds
+  isOnce?: boolean; // of a GET: its answer is not remembered, as nobody asks for the same again
 }
 
 async function request<T>(path: string, signal: AbortSignal, asked: Asked): Promise<T> {
@@ -42,7 +43,8 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
   const abort = () => limit.abort();
   const timer = setTimeout(abort, asked.milliseconds ?? kRequestMilliseconds);
   signal.addEventListener("abort", abort);
-  const known = asked.method === "GET" ? answers.get(path) : undefined;
+  const isKept = asked.method === "GET" && !asked.isOnce;
+  const known = isKept ? answers.get(path) : undefined;
   const text =
     asked.body === undefined
       ? asked.text
@@ -72,7 +74,7 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
       throw new Refusal(response.status, message, body?.key ?? null, body?.parameter ?? null);
     }
     const value = (await response.json()) as T;
-    if (asked.method === "GET") remember(path, response.headers.get("etag"), value);
+    if (isKept) remember(path, response.headers.get("etag"), value);
     return value;
   } finally {
     clearTimeout(timer);
@@ -86,6 +88,11 @@ export const trouble = () => newestTrouble;
 
 export function get<T>(path: string, signal: AbortSignal): Promise<T> {
   return request<T>(path, signal, { method: "GET" });
+}
+
+// What is large and asked for once: it may take long, and is not kept here.
+export function getOnce<T>(path: string, signal: AbortSignal, milliseconds: number): Promise<T> {
+  return request<T>(path, signal, { method: "GET", isOnce: true, milliseconds });
 }
 
 const kNever = new AbortController().signal;

@@ -1,8 +1,7 @@
 // What the overview of the cluster asks for.
 import type { Charts, EventPage, Run, RunRow } from "../base/api";
 import { api } from "../base/api";
-import { get } from "../base/request";
-import type { NodePage } from "../nodes/nodes_api";
+import { get, getOnce } from "../base/request";
 
 // A row of `?full=true`, as far as it is used here.
 export type FullRow = RunRow & Pick<Run, "ranks" | "device">;
@@ -14,28 +13,24 @@ export interface FullPage {
 
 export const kMostRuns = 1000; // of a visit
 export const kMostEvents = 1000;
-const kNodePages = 5; // of 1,000 nodes
 const kChartRuns = 16; // of a request
+const kPatience = 30_000; // ms, for a thousand runs
 export const kMostRetried = 48; // runs whose replayed steps are added up
 
 const kActive = "state=queued,starting,running,stopping";
-
-export async function allNodes(signal: AbortSignal): Promise<NodePage> {
-  const first = await get<NodePage>("nodes?limit=1000", signal);
-  let [nodes, next] = [first.nodes, first.next];
-  for (let page = 1; next != null && page < kNodePages; page += 1) {
-    const more = await get<NodePage>(`nodes?limit=1000&after=${encodeURIComponent(next)}`, signal);
-    [nodes, next] = [[...nodes, ...more.nodes], more.next];
-  }
-  return { ...first, nodes, next };
-}
+const kOver = "state=succeeded,stopped,failed,cancelled";
 
 export const clusterApi = {
   active: (signal: AbortSignal) =>
     get<FullPage>(`runs?${kActive}&full=true&total=true&limit=${kMostRuns}`, signal),
   since: (moment: string, signal: AbortSignal) => {
     const which = `since=${encodeURIComponent(moment)}&archived=all&full=true&total=true`;
-    return get<FullPage>(`runs?${which}&limit=${kMostRuns}`, signal);
+    return getOnce<FullPage>(`runs?${which}&limit=${kMostRuns}`, signal, kPatience);
+  },
+  // Those that ended last.
+  ended: (signal: AbortSignal) => {
+    const which = `${kOver}&sort=ended&order=descending&archived=all&full=true`;
+    return getOnce<FullPage>(`runs?${which}&limit=${kMostRuns}`, signal, kPatience);
   },
   events: (signal: AbortSignal) =>
     get<EventPage>(`events?kind=node,launch.ended&limit=${kMostEvents}`, signal),

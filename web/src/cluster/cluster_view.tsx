@@ -7,13 +7,24 @@ import { usePoll } from "../base/poll";
 import { setQuery } from "../base/route";
 import { StateBadge } from "../parts/icons";
 import { Connection, ErrorPanel } from "../parts/notices";
+import { When } from "../parts/when";
 import type { NodePage } from "../nodes/nodes_api";
+import { nodesApi } from "../nodes/nodes_api";
+import { totalsOf } from "../nodes/standing";
 import type { FullPage, FullRow } from "./cluster_api";
-import { allNodes, branches, clusterApi, kMostRetried } from "./cluster_api";
+import { branches, clusterApi, kMostRetried, kMostRuns } from "./cluster_api";
 import { OverTimeCharts } from "./over_time";
 import type { Replayed } from "./parts";
 import { CheckTable, EventTables, HoursTables, NodeTable, Part } from "./parts";
-import { countStates, gpuHours, history, replayedHours, waits } from "./sums";
+import {
+  countStates,
+  gpuHours,
+  history,
+  historyOf,
+  longestWait,
+  replayedHours,
+  waits,
+} from "./sums";
 
 const kEvery = 15_000; // ms
 const kHistoryEvery = 60_000; // ms, of what is large
@@ -35,6 +46,7 @@ interface Past {
   days: number;
   until: number; // seconds since 1970
   page: FullPage;
+  ended: FullPage; // the newest of all that are over
   events: RunEvent[];
   replayed: Replayed;
 }
@@ -42,8 +54,9 @@ interface Past {
 async function askPast(days: number, signal: AbortSignal): Promise<Past> {
   const until = Math.floor(Date.now() / 60_000) * 60;
   const moment = new Date(1000 * (until - days * 86_400)).toISOString();
-  const [page, { events }] = await Promise.all([
+  const [page, ended, { events }] = await Promise.all([
     clusterApi.since(moment, signal),
+    clusterApi.ended(signal),
     clusterApi.events(signal),
   ]);
   const retried = page.runs.filter((run) => run.attempts > 1);
@@ -54,6 +67,7 @@ async function askPast(days: number, signal: AbortSignal): Promise<Past> {
     days,
     until,
     page,
+    ended,
     events: recent,
     replayed: { hours, runs: some.length, retried: retried.length },
   };
@@ -73,26 +87,42 @@ function Card({ title, value, note }: { title: string; value: ComponentChildren;
 
 const isLocal = (now: Now) => now.version.scheduler === "local" || now.nodes.scheduler === "local";
 
+// Of the controller's own machine nobody gives GPUs out.
+function GpuCard({ nodes, local }: { nodes: NodePage; local: boolean }) {
+  const { gpus, gpusAllocated: used } = useMemo(() => totalsOf(nodes.nodes), [nodes]);
+  const isKnown = nodes.taken_at != null && gpus != null && gpus > 0;
+  if (local) {
+    const note = isKnown ? "of the controller's machine" : "none on the controller's machine";
+    return <Card title="GPUs" value={isKnown ? show.count(gpus) : show.kDash} note={note} />;
+  }
+  const none = nodes.taken_at == null ? "Slurm has not been asked yet" : "no node says it has any";
+  const first = nodes.next == null ? "" : `; of the first ${show.count(nodes.nodes.length)} nodes`;
+  return (
+    <Card
+      title="GPUs allocated"
+      value={isKnown ? `${show.count(used)} of ${show.count(gpus)}` : show.kDash}
+      note={isKnown ? `by Slurm, also to other people's jobs${first}` : none}
+    />
+  );
+}
+
+function activeNote(shown: number, total: number): string {
+  if (total === 0) return "No run is queued or running.";
+  const all = `${show.count(total)} ${total === 1 ? "run is" : "runs are"} not over`;
+  return shown < total ? `${all}; what follows is of the newest ${show.count(shown)}.` : `${all}.`;
+}
+
 function NowPart({ now }: { now: Now }) {
   const { active, nodes } = now;
   const runs = active.runs;
-  const total = active.total ?? runs.length;
   const training = runs.filter((run) => run.state === "running");
   const ranks = training.reduce((sum, run) => sum + (run.ranks ?? 0), 0);
   const queued = runs.filter((run) => run.state === "queued");
-  const longest = Math.max(0, ...queued.map((run) => run.since_submission_seconds ?? 0));
-  const gpus = nodes.nodes.reduce((sum, node) => sum + (node.gpus?.count ?? 0), 0);
-  const used = nodes.nodes.reduce((sum, node) => sum + (node.gpus_allocated ?? 0), 0);
-  const of =
-    runs.length < total ? `of the newest ${show.count(runs.length)} that are not over` : "not over";
+  const longest = longestWait(queued);
   return (
-    <Part title="Now" note={
-        total === 0
-          ? "No run is queued or running."
-          : `${show.count(total)} ${total === 1 ? "run is" : "runs are"} not over.`
-      }>
+    <Part title="Now" note={activeNote(runs.length, active.total ?? runs.length)}>
       <dl class="figures">
-        <Card title="Running" value={show.count(training.length)} note={`runs, ${of}`} />
+        <Card title="Running" value={show.count(training.length)} note="runs" />
         <Card
           title="Ranks"
           value={show.count(ranks)}
@@ -101,23 +131,17 @@ function NowPart({ now }: { now: Now }) {
         <Card
           title="Queued"
           value={show.count(queued.length)}
-          note={queued.length > 0 ? `longest for ${show.duration(longest)}` : `runs, ${of}`}
+          note={longest == null ? "runs" : `runs; new ones longest for ${show.duration(longest)}`}
         />
-        {isLocal(now) ? (
-          <Card title="GPUs" value={show.kDash} note="no Slurm, so no nodes to count" />
-        ) : (
-          <Card
-            title="GPUs allocated"
-            value={`${show.count(used)} of ${show.count(gpus)}`}
-            note="by Slurm, also to other people's jobs"
-          />
-        )}
+        <GpuCard nodes={nodes} local={isLocal(now)} />
       </dl>
       {runs.length > 0 && (
         <ul class="state-counts" aria-label="Runs that are not over, by state">
           {countStates(runs).map(([state, count]) => (
             <li key={state}>
-              <a href={`#/?state=${state}`}>{show.count(count)}</a> <StateBadge state={state} />
+              <a href={`#/?state=${state}`}>
+                {show.count(count)} <StateBadge state={state} />
+              </a>
             </li>
           ))}
         </ul>
@@ -159,24 +183,26 @@ function Waits({ runs, scope }: { runs: FullRow[]; scope: string }) {
 function PastParts({ past, now }: { past: Past; now: Now | null }) {
   const { page, days, until, replayed } = past;
   const scope = scopeOf(past);
-  const moments = useMemo(() => {
-    // What was submitted earlier and is not over counts as well.
-    const here = new Set(page.runs.map(({ id }) => id));
-    const older = now?.active.runs.filter(({ id }) => !here.has(id)) ?? [];
-    return history([...page.runs, ...older], until - days * 86_400, until);
-  }, [past, now?.active]);
+  const active = now?.active;
+  const { moments, isCut } = useMemo(() => {
+    const from = until - days * 86_400;
+    const found = historyOf([...page.runs, ...(active?.runs ?? [])], past.ended, from);
+    return { moments: history(found.runs, found.from, until), isCut: found.from > from };
+  }, [past, active]);
   const hours = page.runs.reduce((sum, run) => sum + (gpuHours(run) ?? 0), 0);
   return (
     <>
       <Part
         title="Runs and GPUs over time"
         note={
-          `Of ${scope}, and of runs that are not over. Waiting: from submission to the first ` +
-          "step. Running: from there to the end, waits between attempts included. GPUs: ranks of " +
-          "the newest attempt."
+          `Of runs that ended in ${rangeText(days)} and of those that are not over` +
+          (active?.next != null ? `, the newest ${show.count(active.runs.length)}` : "") +
+          ". Waiting: from submission to the first step. Running: from there to the end, waits " +
+          "between attempts included. GPUs: ranks of the newest attempt." +
+          (isCut ? ` Of earlier ones than the newest ${show.count(kMostRuns)} nothing is shown.` : "")
         }
       >
-        <OverTimeCharts moments={moments} hours={24 * days} />
+        <OverTimeCharts key={days} moments={moments} hours={24 * days} />
       </Part>
       <Waits runs={page.runs} scope={scope} />
       <HoursTables runs={page.runs} scope={scope} hours={hours} replayed={replayed} />
@@ -188,9 +214,13 @@ function PastParts({ past, now }: { past: Past; now: Now | null }) {
 function Controller({ now }: { now: Now }) {
   const { version, health, nodes } = now;
   const age =
-    nodes.taken_at == null
-      ? "Slurm has not been asked for nodes yet; the controller does so now."
-      : `Slurm's newest answer about nodes is ${show.duration(nodes.age_seconds)} old.`;
+    nodes.taken_at == null ? (
+      "Slurm has not been asked for nodes yet; the controller does so now."
+    ) : (
+      <>
+        Slurm's newest answer about nodes came <When at={nodes.taken_at} ago />.
+      </>
+    );
   const { adoption } = version;
   return (
     <Part
@@ -225,7 +255,7 @@ export function ClusterView({ query }: { query: URLSearchParams }) {
     const known = version.current?.adoption.done ? version.current : api.version(signal);
     const [active, nodes, checks, about] = await Promise.all([
       clusterApi.active(signal),
-      allNodes(signal),
+      nodesApi.all(signal),
       api.health(signal),
       known,
     ]);
@@ -246,7 +276,7 @@ export function ClusterView({ query }: { query: URLSearchParams }) {
   return (
     <div class="cluster">
       <Connection health={pastHealth.failure != null ? pastHealth : health} />
-      {refusal && <ErrorPanel title="The controller refused" text={refusal.message} />}
+      {refusal && <ErrorPanel title="The controller refused" text={show.withoutEscapes(refusal.message)} />}
       <div class="heading">
         <h1>Cluster</h1>
         <label class="beside">

@@ -17,7 +17,7 @@ const kLines = {
 type Name = keyof typeof kLines;
 
 // "−3 d", "−6 h", "now": how far from the newest moment.
-export function backText(value: number, unit: string): string {
+function backText(value: number, unit: string): string {
   if (Math.abs(value) < 1e-9) return "now";
   const sign = value < 0 ? "−" : "+";
   return `${sign}${Number(Math.abs(value).toFixed(2))}\u202f${unit}`;

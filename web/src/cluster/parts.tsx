@@ -4,6 +4,7 @@ import type { ControllerHealth, RunEvent } from "../base/api";
 import * as show from "../base/format";
 import { When } from "../parts/when";
 import type { NodePage } from "../nodes/nodes_api";
+import { kNodeStates } from "../nodes/nodes_api";
 import type { FullRow } from "./cluster_api";
 import { kMostEvents } from "./cluster_api";
 import type { EventSum, Sum } from "./sums";
@@ -15,7 +16,7 @@ export function Part({
   children,
 }: {
   title: string;
-  note: string;
+  note: ComponentChildren;
   children?: ComponentChildren;
 }) {
   const id = useId();
@@ -172,45 +173,44 @@ export function HoursTables({
   );
 }
 
-export function NodeTable({ nodes, local }: { nodes: NodePage; local: boolean }) {
-  if (local) {
-    return (
-      <Part
-        title="Nodes"
-        note={
-          "This controller runs without Slurm and starts runs on its own machine, so there are " +
-          "no nodes and GPUs to count."
-        }
-      />
-    );
-  }
-  const { total, taken_at } = nodes;
-  const shown = nodes.nodes.length;
+// A state with the nodes of it; what is beside it ("down, drained") is no filter of its own.
+function StateLink({ state }: { state: string }) {
+  const first = (state.split(",")[0] ?? "").replaceAll(" ", "_");
+  const known = kNodeStates.find((one) => one === first);
+  return <a href={`#/nodes${known ? `?state=${known}` : ""}`}>{plain(state)}</a>;
+}
+
+function nodesNote({ nodes, total, taken_at }: NodePage, local: boolean): ComponentChildren {
+  if (taken_at == null) return "Slurm has not been asked for its nodes yet; look again in 10 s.";
+  if (local) return "This controller runs without Slurm: its own machine.";
   const all = show.count(total);
-  const of = shown < total ? `the first ${show.count(shown)} of ${all}` : `all ${all}`;
-  if (taken_at == null) {
-    const note = "Slurm has not been asked for its nodes yet; look again in 10 s.";
-    return <Part title="Nodes" note={note} />;
-  }
+  const of = nodes.length < total ? `the first ${show.count(nodes.length)} of ${all}` : `all ${all}`;
   return (
-    <Part
-      title="Nodes"
-      note={`Of ${of} nodes, as Slurm said ${show.duration(nodes.age_seconds)} ago.`}
-    >
-      <Table
-        caption="By state"
-        heads={["State", "Nodes", "GPUs", "GPUs allocated", "Suspected nodes"]}
-        rows={byNodeState(nodes.nodes).map((sum) => ({
-          key: sum.state,
-          name: <a href="#/nodes">{sum.state}</a>,
-          cells: [
-            show.count(sum.nodes),
-            show.count(sum.gpus),
-            show.count(sum.allocated),
-            show.count(sum.suspected),
-          ],
-        }))}
-      />
+    <>
+      Of {of} nodes, as Slurm said <When at={taken_at} ago />.
+    </>
+  );
+}
+
+export function NodeTable({ nodes, local }: { nodes: NodePage; local: boolean }) {
+  return (
+    <Part title="Nodes" note={nodesNote(nodes, local)}>
+      {nodes.taken_at != null && (
+        <Table
+          caption="By state"
+          heads={["State", "Nodes", "GPUs", "GPUs allocated", "Suspected nodes"]}
+          rows={byNodeState(nodes.nodes).map((sum) => ({
+            key: sum.state,
+            name: <StateLink state={sum.state} />,
+            cells: [
+              show.count(sum.nodes),
+              show.count(sum.gpus),
+              show.count(sum.allocated),
+              show.count(sum.suspected),
+            ],
+          }))}
+        />
+      )}
     </Part>
   );
 }
@@ -242,15 +242,16 @@ function EventTable({ caption, head, sums }: { caption: string; head: string; su
 
 export function EventTables({ events, days }: { events: RunEvent[]; days: number }) {
   const [nodes, launches] = [nodeEvents(events), launchEnds(events)];
+  const title = "Launches and nodes";
   const of =
     `Of the newest ${show.count(kMostEvents)} events of nodes and ended launches, those of the ` +
     `last ${days === 1 ? "24 hours" : `${days} days`}`;
   if (nodes.length + launches.length === 0) {
     const note = `${of}: none of a node, and no launch ended with a reason.`;
-    return <Part title="Faults" note={note} />;
+    return <Part title={title} note={note} />;
   }
   return (
-    <Part title="Faults" note={`${of}. What happened before a controller knew a run is not told.`}>
+    <Part title={title} note={`${of}. What happened before a controller knew a run is not told.`}>
       {launches.length > 0 && (
         <EventTable caption="Launches that ended with a reason" head="Reason" sums={launches} />
       )}

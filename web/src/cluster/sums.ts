@@ -1,7 +1,10 @@
 import type { Charts, RunEvent, State } from "../base/api";
 import { hasEnded, kStates } from "../base/api";
+import { titleOf } from "../events/kinds";
 import type { SlimNode } from "../nodes/nodes_api";
-import type { FullRow } from "./cluster_api";
+import { isSuspect } from "../nodes/standing";
+import { expandHosts } from "../topology/hostlist";
+import type { FullPage, FullRow } from "./cluster_api";
 
 // Sums over runs and nodes. What a run does not say is counted as unknown, never as nothing.
 const time = (iso: string | null) => (iso == null ? null : new Date(iso).getTime() / 1000);
@@ -69,7 +72,7 @@ export const byCause = (runs: FullRow[]) =>
     (run) => causeOf(run.error),
   );
 
-export interface Wait {
+interface Wait {
   count: number;
   median: number | null;
   p95: number | null;
@@ -134,6 +137,27 @@ export function history(runs: FullRow[], from: number, to: number): Moment[] {
   });
 }
 
+// The runs of a history from this moment on: what is not over, and what ended since. Where the
+// newest of these are more than a page, it begins with the oldest of the page.
+export function historyOf(
+  now: FullRow[],
+  ended: FullPage,
+  from: number,
+): { runs: FullRow[]; from: number } {
+  const since = ended.runs.filter(({ ended_at }) => (time(ended_at) ?? 0) >= from);
+  const [oldest] = ended.next == null ? [] : ended.runs.slice(-1);
+  const runs = new Map([...now, ...since].map((run) => [run.id, run]));
+  return { runs: [...runs.values()], from: Math.max(from, time(oldest?.ended_at ?? null) ?? 0) };
+}
+
+// How long those have waited that have not trained yet; of others the wait is not told.
+export function longestWait(queued: FullRow[]): number | null {
+  const waits = queued.flatMap(({ started_at, since_submission_seconds: seconds }) =>
+    started_at == null && seconds != null ? [seconds] : [],
+  );
+  return waits.length > 0 ? Math.max(...waits) : null;
+}
+
 // GPU-hours of steps that were trained again since, from series along GPU-hours.
 export function replayedHours(runs: Charts["runs"]): number {
   let hours = 0;
@@ -146,24 +170,24 @@ export function replayedHours(runs: Charts["runs"]): number {
   return hours;
 }
 
-export interface NodeSum {
+interface NodeSum {
   state: string;
   nodes: number;
-  gpus: number;
-  allocated: number;
+  gpus: number | null; // null: none of them says
+  allocated: number | null;
   suspected: number;
 }
-const kSuspected = 0.9; // from here on attempts avoid a node
 
 export function byNodeState(nodes: SlimNode[]): NodeSum[] {
   const sums = new Map<string, NodeSum>();
+  const add = (a: number | null, b: number | null | undefined) => (b == null ? a : (a ?? 0) + b);
   for (const node of nodes) {
     const { state } = node;
-    const sum = sums.get(state) ?? { state, nodes: 0, gpus: 0, allocated: 0, suspected: 0 };
+    const sum = sums.get(state) ?? { state, nodes: 0, gpus: null, allocated: null, suspected: 0 };
     sum.nodes += 1;
-    sum.gpus += node.gpus?.count ?? 0;
-    sum.allocated += node.gpus_allocated ?? 0;
-    if (node.suspicion >= kSuspected) sum.suspected += 1;
+    sum.gpus = add(sum.gpus, node.gpus?.count);
+    sum.allocated = add(sum.allocated, node.gpus_allocated);
+    if (isSuspect(node)) sum.suspected += 1;
     sums.set(state, sum);
   }
   return [...sums.values()].sort((a, b) => b.nodes - a.nodes);
@@ -176,14 +200,20 @@ export interface EventSum {
   nodes: string[]; // with most of them first
 }
 
+// Many nodes at once are one event, which says "64 nodes (why): node[01-64]".
+const several = ({ kind, node, words }: RunEvent) =>
+  kind.startsWith("node.") && !node ? /^(\d+) nodes\b.*?: ([^:]*)$/s.exec(words ?? "") : null;
+const timesOf = (event: RunEvent) => Number(several(event)?.[1] ?? 1);
+const nodesOf = (event: RunEvent) => expandHosts(event.node ?? several(event)?.[2] ?? "");
+
 function sumEvents(events: RunEvent[], nameOf: (event: RunEvent) => string): EventSum[] {
   const sums = new Map<string, EventSum & { each: Map<string, number> }>();
   for (const event of events) {
     const name = nameOf(event);
     const sum = sums.get(name) ?? { name, count: 0, newest: null, nodes: [], each: new Map() };
-    sum.count += 1;
+    sum.count += timesOf(event);
     if (event.at != null && (sum.newest == null || event.at > sum.newest)) sum.newest = event.at;
-    if (event.node) sum.each.set(event.node, (sum.each.get(event.node) ?? 0) + 1);
+    for (const node of nodesOf(event)) sum.each.set(node, (sum.each.get(node) ?? 0) + 1);
     sums.set(name, sum);
   }
   const sorted = [...sums.values()].sort((a, b) => b.count - a.count);
@@ -195,7 +225,7 @@ function sumEvents(events: RunEvent[], nameOf: (event: RunEvent) => string): Eve
 
 export function nodeEvents(events: RunEvent[]): EventSum[] {
   const some = events.filter(({ kind }) => kind.startsWith("node."));
-  return sumEvents(some, ({ kind }) => kind.slice("node.".length).replaceAll("_", " "));
+  return sumEvents(some, ({ kind }) => titleOf(kind));
 }
 // Launches that ended with a reason, which those that went well do not have.
 export function launchEnds(events: RunEvent[]): EventSum[] {

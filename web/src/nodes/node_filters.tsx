@@ -1,5 +1,7 @@
-import { useRef } from "preact/hooks";
+import { useId, useRef } from "preact/hooks";
+import { withoutEscapes as clean } from "../base/format";
 import { useShortcuts } from "../base/keys";
+import type { Refusal } from "../base/request";
 import { setQuery } from "../base/route";
 import { Menu } from "../parts/menu";
 import { TypedField } from "../parts/typed_field";
@@ -15,7 +17,7 @@ const kUsable = [
   ["true", "only usable ones"],
   ["false", "only those that may get no work"],
 ] as const;
-export const kNodeFilters: readonly string[] = [
+const kNodeFilters: readonly string[] = [
   "state",
   "usable",
   "text",
@@ -23,7 +25,7 @@ export const kNodeFilters: readonly string[] = [
 ];
 
 // Other filters begin at the first page.
-export function filterNodes(
+function filterNodes(
   changes: Record<string, string | null>,
   how: "visit" | "replace" = "visit",
 ) {
@@ -69,7 +71,18 @@ function StateMenu({ chosen }: { chosen: string[] }) {
   );
 }
 
-export function NodeFilters({ query }: { query: URLSearchParams }) {
+// What takes itself away when it is pressed hands the focus on to the search.
+export const focusSearch = () =>
+  document.querySelector<HTMLElement>(".filters .search")?.focus();
+
+export function NodeFilters({
+  query,
+  refusal,
+}: {
+  query: URLSearchParams;
+  refusal: Refusal | null; // of the list that these filters ask for
+}) {
+  const wrong = useId();
   const search = useRef<HTMLDivElement>(null);
   useShortcuts([
     { keys: "/", does: "Search nodes", act: () => search.current?.querySelector("input")?.focus() },
@@ -91,12 +104,27 @@ export function NodeFilters({ query }: { query: URLSearchParams }) {
       />
       <StateMenu chosen={chosen} />
       <Menu label={rest > 0 ? `Filters: ${rest}` : "Filters"}>
-        {kTexts.map(({ key, title, help }) => (
-          <label key={key} class="wide">
-            {title}
-            <Field name={key} value={query.get(key) ?? ""} placeholder={help} />
-          </label>
-        ))}
+        {kTexts.map(({ key, title, help }) => {
+          const isWrong = refusal?.parameter === key;
+          return (
+            <div key={key}>
+              <label class="wide">
+                {title}
+                <Field
+                  name={key}
+                  value={query.get(key) ?? ""}
+                  placeholder={help}
+                  {...(isWrong && { "aria-invalid": true, "aria-describedby": wrong })}
+                />
+              </label>
+              {isWrong && (
+                <p id={wrong} class="small wrong">
+                  {clean(refusal.message)}
+                </p>
+              )}
+            </div>
+          );
+        })}
         <label class="wide">
           Usable
           <select
@@ -119,6 +147,10 @@ export function NodeFilters({ query }: { query: URLSearchParams }) {
 export function NodeChips({ query }: { query: URLSearchParams }) {
   const active = activeNodeFilters(query);
   if (active.length === 0) return null;
+  const remove = (keys: readonly string[]) => {
+    filterNodes(Object.fromEntries(keys.map((key) => [key, null])));
+    focusSearch();
+  };
   return (
     <div class="chips">
       {active.map(([key, value]) => (
@@ -126,20 +158,16 @@ export function NodeChips({ query }: { query: URLSearchParams }) {
           key={key}
           type="button"
           class="chip"
-          aria-label={`Remove the filter ${key} ${value}`}
-          onClick={() => filterNodes({ [key]: null })}
+          aria-label={`Remove the filter ${key} ${clean(value)}`}
+          onClick={() => remove([key])}
         >
           <span class="cut">
-            {key}: {value}
+            {key}: {clean(value)}
           </span>
           <span aria-hidden="true">×</span>
         </button>
       ))}
-      <button
-        type="button"
-        class="quiet"
-        onClick={() => filterNodes(Object.fromEntries(kNodeFilters.map((key) => [key, null])))}
-      >
+      <button type="button" class="quiet" onClick={() => remove(kNodeFilters)}>
         Remove all filters
       </button>
     </div>

@@ -1,9 +1,10 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as show from "../base/format";
+import { useShortcuts } from "../base/keys";
 import { usePoll } from "../base/poll";
 import { runHash } from "../base/route";
-import { nameOf } from "../events/events";
+import { titleOf } from "../events/kinds";
 import { ErrorPanel } from "../parts/notices";
 import { When } from "../parts/when";
 import { DeviceMatrix } from "../topology/matrix";
@@ -18,27 +19,13 @@ const kFirstEvents = 20;
 const kOlder = 100;
 const kMostEvents = 1000; // of one answer
 
-// Kinds of events that only nodes have.
-const kNames: Record<string, string> = {
-  "node.down": "Down",
-  "node.not_responding": "Not responding",
-  "node.drained": "Drained",
-  "node.resumed": "Usable again",
-  "node.appeared": "Appeared",
-  "node.disappeared": "Disappeared",
-  "node.flapping": "Changes often",
-};
-export function nodeEventName(kind: string): string {
-  return Object.hasOwn(kNames, kind) ? (kNames[kind] ?? kind) : nameOf(kind);
-}
-
 function EventRow({ event }: { event: NodeEvent }) {
   return (
     <tr>
       <td>
         <When at={event.at} />
       </td>
-      <td data-name="What">{clean(nodeEventName(event.kind))}</td>
+      <td data-name="What">{clean(titleOf(event.kind))}</td>
       <td class={event.run == null ? "none" : undefined} data-name="Run">
         {event.run != null && <a href={runHash(event.run)}>{clean(event.run)}</a>}
       </td>
@@ -57,7 +44,7 @@ function NodeEvents({ name }: { name: string }) {
     setPage(await nodesApi.events(name, room, signal));
   });
   if (health.refusal) {
-    return <ErrorPanel title="The events cannot be shown" text={health.refusal.message} />;
+    return <ErrorPanel title="The events cannot be shown" text={clean(health.refusal.message)} />;
   }
   if (!page) return <p class="loading">Loading events…</p>;
   if (page.events.length === 0) return <p class="nothing">No events of this node are recorded.</p>;
@@ -142,6 +129,7 @@ export function NodePanel({
 }) {
   const [node, setNode] = useState<FullNode | null | undefined>(undefined);
   const title = useRef<HTMLHeadingElement>(null);
+  useShortcuts([{ keys: "Escape", does: "Close the node", act: onClose }]);
   const health = usePoll(name, 5000, async (signal) => setNode(await nodesApi.one(name, signal)));
   useEffect(() => {
     setNode(undefined);
@@ -159,7 +147,7 @@ export function NodePanel({
         </button>
       </div>
       {health.refusal && (
-        <ErrorPanel title="The node cannot be shown" text={health.refusal.message} />
+        <ErrorPanel title="The node cannot be shown" text={clean(health.refusal.message)} />
       )}
       {node === undefined && !health.refusal && <p class="loading">Loading node…</p>}
       {node === null && <p class="nothing">The scheduler does not list a node of this name.</p>}

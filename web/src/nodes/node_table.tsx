@@ -5,7 +5,7 @@ import { runHash, withQuery } from "../base/route";
 import { Name } from "../parts/name";
 import { stepRows } from "../parts/rows";
 import type { FullNode, SlimNode } from "./nodes_api";
-import { isSuspect } from "./standing";
+import { isSuspect, kAvoided } from "./standing";
 import { NodeState } from "./state_icon";
 
 const clean = show.withoutEscapes;
@@ -113,11 +113,11 @@ export function NodeTable({ nodes }: { nodes: FullNode[] }) {
           <tr>
             <th scope="col">Node</th>
             <th scope="col">State</th>
-            <th scope="col" class="num" title="given to jobs, of all">GPUs in use</th>
-            <th scope="col" class="num" title="given to jobs, of all">CPUs in use</th>
+            <th scope="col" class="num">GPUs in use</th>
+            <th scope="col" class="num">CPUs in use</th>
             <th scope="col" class="num">Memory free</th>
             <th scope="col">Runs</th>
-            <th scope="col" title="from 0.9 on new attempts are kept away">Suspicion</th>
+            <th scope="col">Suspicion</th>
             <th scope="col">Reason</th>
           </tr>
         </thead>
@@ -127,6 +127,10 @@ export function NodeTable({ nodes }: { nodes: FullNode[] }) {
           ))}
         </tbody>
       </table>
+      <p class="small">
+        In use: given to jobs, of all. From a suspicion of {kAvoided} on, new attempts are kept away
+        from a node.
+      </p>
     </div>
   );
 }

@@ -74,6 +74,24 @@ export interface NodeEventPage {
 
 const kMostPages = 32; // of a thousand
 
+// Newest answers of several pages: the same object again while every page is the same.
+const kMostJoined = 4;
+const joined = new Map<string, { pages: NodePage[]; all: NodePage }>();
+
+function join(path: string, pages: NodePage[]): NodePage {
+  const old = joined.get(path);
+  const isSame = old?.pages.length === pages.length;
+  if (old && isSame && pages.every((page, index) => page === old.pages[index])) return old.all;
+  const [first, last] = [pages[0], pages[pages.length - 1]];
+  const nodes = pages.flatMap((page) => page.nodes);
+  const all = { ...first!, nodes, next: last?.next ?? null };
+  joined.delete(path);
+  joined.set(path, { pages, all });
+  const oldest = joined.keys().next();
+  if (joined.size > kMostJoined && !oldest.done) joined.delete(oldest.value);
+  return all;
+}
+
 export const nodesApi = {
   page: (query: string, signal: AbortSignal) => get<NodePage<FullNode>>(`nodes?${query}`, signal),
   // Every node that passes the filters, slim.
@@ -81,22 +99,22 @@ export const nodesApi = {
     const path = `nodes?limit=1000${filters && `&${filters}`}`;
     const first = await get<NodePage>(path, signal);
     if (first.next == null) return first;
-    const nodes = first.nodes.slice();
+    const pages = [first];
     let next: string | null = first.next;
-    for (let page = 1; next != null && page < kMostPages; page += 1) {
-      const after: string = encodeURIComponent(next);
-      const more: NodePage = await get<NodePage>(`${path}&after=${after}`, signal);
-      nodes.push(...more.nodes);
-      next = more.next;
+    while (next != null && pages.length < kMostPages) {
+      const page: NodePage = await get<NodePage>(`${path}&after=${encodeURIComponent(next)}`, signal);
+      pages.push(page);
+      next = page.next;
     }
-    return { ...first, nodes, next };
+    return join(path, pages);
   },
-  async one(name: string, signal: AbortSignal): Promise<FullNode | null> {
-    const { nodes } = await get<NodePage<FullNode>>(
+  // null: there is none of this name; undefined: nobody has asked Slurm yet.
+  async one(name: string, signal: AbortSignal): Promise<FullNode | null | undefined> {
+    const { nodes, taken_at } = await get<NodePage<FullNode>>(
       `nodes?full=true&name=${encodeURIComponent(name)}`,
       signal,
     );
-    return nodes.find((node) => node.name === name) ?? null;
+    return nodes.find((node) => node.name === name) ?? (taken_at == null ? undefined : null);
   },
   events: (name: string, limit: number, signal: AbortSignal) =>
     get<NodeEventPage>(`events?node=${encodeURIComponent(name)}&limit=${limit}`, signal),

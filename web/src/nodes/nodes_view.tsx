@@ -1,17 +1,17 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import * as show from "../base/format";
-import { useShortcuts } from "../base/keys";
-import type { Health } from "../base/poll";
 import { usePoll } from "../base/poll";
+import type { Refusal } from "../base/request";
 import { go, setQuery, withQuery } from "../base/route";
 import { Connection, ErrorPanel } from "../parts/notices";
 import { When } from "../parts/when";
+import { NoFabric } from "../topology/fabric_choice";
 import { FabricView } from "../topology/fabric_view";
 import { NodeMap } from "../topology/node_map";
 import type { Known } from "../topology/topology_api";
 import { useTopology } from "../topology/topology_api";
 import { FreeTogether } from "./free_together";
-import { NodeChips, NodeFilters, activeNodeFilters } from "./node_filters";
+import { NodeChips, NodeFilters, activeNodeFilters, focusSearch } from "./node_filters";
 import { NodePanel } from "./node_panel";
 import { NodeTable, nodeHash } from "./node_table";
 import type { FullNode, NodePage, Reservation, SlimNode } from "./nodes_api";
@@ -27,7 +27,7 @@ type Look = (typeof kViews)[number];
 const kLooks: Record<Look, string> = { table: "Table", grid: "Grid", fabric: "Fabric" };
 
 // What is asked of the API for the table at this address.
-export function nodeQuery(query: URLSearchParams): string {
+function nodeQuery(query: URLSearchParams): string {
   const asked = new URLSearchParams(activeNodeFilters(query));
   const after = query.get("after");
   if (after) asked.set("after", after);
@@ -123,7 +123,7 @@ function Pages({ query, next }: { query: URLSearchParams; next: string | null })
       </button>
       <button
         type="button"
-        disabled={here === ""}
+        disabled={!cameFrom.has(here)}
         onClick={() => setQuery({ after: cameFrom.get(here) ?? "" })}
       >
         Previous
@@ -148,10 +148,17 @@ function nodesText(shown: number, total: number): string {
   return `${show.count(total)} ${total === 1 ? "node" : "nodes"}`;
 }
 
-function Refused({ health }: { health: Health }) {
-  if (!health.refusal) return null;
+// A filter that is half typed is wrong for a moment at each letter, which nothing cries out.
+function Refused({ refusal }: { refusal: Refusal | null }) {
+  if (!refusal) return null;
+  const title = "The controller refused the list of nodes";
+  const text = clean(refusal.message);
+  if (refusal.parameter == null) return <ErrorPanel title={title} text={text} />;
   return (
-    <ErrorPanel title="The controller refused the list of nodes" text={health.refusal.message} />
+    <section class="notice error">
+      <strong>{title}</strong>
+      <pre>{text}</pre>
+    </section>
   );
 }
 
@@ -173,13 +180,15 @@ function TableView({
   });
   const page = answer?.page;
   const filtered = activeNodeFilters(query).length > 0;
+  // Where one machine is all there is nothing is filtered; by the newest answer, lest the focus go.
+  const isLone = page?.total === 1 && answer?.asked === asked;
   return (
     <>
       <Connection health={health} />
-      <Refused health={health} />
-      {(filtered || (page && page.total > 1)) && (
+      <Refused refusal={health.refusal} />
+      {(filtered || (page && !isLone)) && (
         <div class="tools">
-          <NodeFilters query={query} />
+          <NodeFilters query={query} refusal={health.refusal} />
           {page && (
             <span class="small" role="status">
               {nodesText(page.nodes.length, page.total)}
@@ -202,12 +211,19 @@ function TableView({
 
 function Nothing({ page, filtered }: { page: NodePage; filtered: boolean }) {
   if (page.taken_at == null) return <p class="loading">Asking Slurm for its nodes…</p>;
+  if (page.total > 0) return <p class="nothing">No node comes after this place in the list.</p>;
   if (!filtered) return <p class="nothing">The scheduler lists no node.</p>;
   return (
     <section class="empty">
       <h2>No node is like that</h2>
       <p>No node passes all of these filters.</p>
-      <button type="button" onClick={() => go("#/nodes")}>
+      <button
+        type="button"
+        onClick={() => {
+          go("#/nodes");
+          focusSearch();
+        }}
+      >
         Show all nodes
       </button>
     </section>
@@ -225,18 +241,19 @@ function GridView({ query, all }: { query: URLSearchParams; all: NodePage }) {
     setAnswer((old) => (old?.page === page && old.filters === filters ? old : { filters, page }));
   });
   const page = filters === "" ? all : answer?.page;
+  const refusal = filters === "" ? null : health.refusal; // else that of filters that are gone
   const stale = filters !== "" && answer?.filters !== filters;
   return (
     <>
-      <Refused health={health} />
+      <Refused refusal={refusal} />
       <div class="tools">
-        <NodeFilters query={query} />
+        <NodeFilters query={query} refusal={refusal} />
         <span class="small" role="status">
           {page && nodesText(page.nodes.length, all.nodes.length)}
         </span>
       </div>
       <NodeChips query={query} />
-      {!page && !health.refusal && <p class="loading">Loading nodes…</p>}
+      {!page && !refusal && <p class="loading">Loading nodes…</p>}
       {page && page.nodes.length > 0 && (
         <div class={stale ? "stale" : ""}>
           <Cells nodes={page.nodes} />
@@ -256,24 +273,19 @@ function Cells({ nodes }: { nodes: SlimNode[] }) {
 
 function FabricPart({
   machines,
+  failure,
   nodes,
   run,
 }: {
   machines: Known;
+  failure: string | null; // why the fabric is not here
   nodes: Map<string, SlimNode>;
   run: string | null;
 }) {
   const names = [...nodes.values()].filter((node) => run != null && node.runs.includes(run));
   const marks = names.map(({ name }) => name);
-  if (machines === undefined) return <p class="loading">Loading the fabric…</p>;
-  if (machines === null) {
-    return (
-      <p class="nothing">
-        The fabric is not known: start the controller with <code>--cluster FILE</code>.
-      </p>
-    );
-  }
-  const marked = run == null ? {} : { run: { nodes: marks, as: `of ${clean(run)}` } };
+  if (!machines) return <NoFabric machines={machines} failure={failure} />;
+  const marked = run == null ? {} : { run: { nodes: marks, isInOrder: false, as: `of ${clean(run)}` } };
   return <FabricView machines={machines} nodes={nodes} onOpen={open} {...marked} />;
 }
 
@@ -320,13 +332,14 @@ export function NodesView({ query }: { query: URLSearchParams }) {
     const page = await nodesApi.all(signal);
     setAll((old) => (old === page ? old : page));
   });
-  const isLocal = (newest ?? all)?.scheduler === "local";
+  const latest = look === "table" ? (newest ?? all) : all; // only the table asks for the newest
+  const isLocal = latest?.scheduler === "local";
   // One machine has no fabric to be shown unasked.
   const { machines, health: asking } = useTopology(look === "fabric" || (all != null && !isLocal));
+  const known = { machines, failure: asking.failure };
   const byName = useMemo(() => new Map(all?.nodes.map((node) => [node.name, node])), [all]);
   const close = () => setQuery({ node: null });
   const heading = useReturn(name);
-  useShortcuts([{ keys: "Escape", does: "Close the node", act: close }]);
   useEffect(() => {
     document.title = "Nodes · Regatta";
   }, []);
@@ -340,9 +353,9 @@ export function NodesView({ query }: { query: URLSearchParams }) {
         <Looks look={look} />
       </div>
       {look !== "table" && <Connection health={health} />}
-      <Trouble text={(newest ?? all)?.trouble ?? null} />
+      <Trouble text={latest?.trouble ?? null} />
       {asking.refusal && (
-        <ErrorPanel title="The fabric cannot be shown" text={asking.refusal.message} />
+        <ErrorPanel title="The fabric cannot be shown" text={clean(asking.refusal.message)} />
       )}
       {all && <Summary all={all} />}
       {all && <Reservations list={all.reservations} />}
@@ -351,16 +364,21 @@ export function NodesView({ query }: { query: URLSearchParams }) {
       {look !== "table" && !all && !health.refusal && !health.failure && (
         <p class="loading">Loading nodes…</p>
       )}
-      {look !== "table" && <Refused health={health} />}
+      {look !== "table" && <Refused refusal={health.refusal} />}
       {look === "grid" && all && <GridView query={query} all={all} />}
       {look === "fabric" && all && (
         <>
           <RunChoice nodes={all.nodes} run={query.get("run")} />
-          <FabricPart machines={machines} nodes={byName} run={query.get("run")} />
+          <FabricPart {...known} nodes={byName} run={query.get("run")} />
         </>
       )}
       {all && !isLocal && (
-        <FreeTogether machines={machines} nodes={byName} partition={query.get("partition")} />
+        <FreeTogether
+          {...known}
+          nodes={byName}
+          isAsked={all.taken_at != null}
+          partition={query.get("partition")}
+        />
       )}
     </>
   );

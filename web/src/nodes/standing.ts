@@ -8,9 +8,9 @@ export type Standing = (typeof kStandings)[number];
 export const kStandingNames: Record<Standing, string> = {
   free: "free",
   busy: "in use",
-  held: "reserved or in maintenance",
+  held: "reserved, in maintenance or powered down",
   drained: "drained",
-  down: "down",
+  down: "down or failing",
   unknown: "not known",
 };
 
@@ -33,7 +33,7 @@ const kOfState: Record<string, Standing> = {
   failing: "down",
   invalid: "down",
   "not responding": "down",
-  blocked: "down",
+  blocked: "held",
 };
 
 // "down, drained" is down.
@@ -53,7 +53,7 @@ export function isFree(node: Pick<SlimNode, "state" | "usable" | "suspicion">): 
   return node.usable && standingOf(node.state) === "free" && !isSuspect(node);
 }
 
-export interface Totals {
+interface Totals {
   nodes: number;
   free: number;
   suspects: number;

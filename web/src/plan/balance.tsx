@@ -1,15 +1,20 @@
-import { useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { AlignedData } from "uplot";
 import type { Decision, Plan, Run, Series } from "../base/api";
 import { api, hasEnded } from "../base/api";
 import * as show from "../base/format";
 import { usePoll } from "../base/poll";
+import type { Line, Span } from "../parts/chart";
+import { Chart } from "../parts/chart";
 import { Figure } from "../parts/figure";
 import { ErrorPanel } from "../parts/notices";
+import { Swatch } from "../parts/swatch";
 import { useWidth } from "../parts/width";
+import type { Placed } from "./placement";
+import { nodeOfRank } from "./placement";
 
 const clean = show.withoutEscapes;
 const kBuckets = 200;
-const kHeight = 90; // px, of the strip over steps
 
 // The predicted step by the ways to balance, as bars from zero.
 function Strategies({ decision }: { decision: Decision }) {
@@ -18,6 +23,17 @@ function Strategies({ decision }: { decision: Decision }) {
   return (
     <table class="strategies">
       <caption class="visually-hidden">Predicted step by balancing strategy</caption>
+      <thead>
+        <tr>
+          <th scope="col">Strategy</th>
+          <th scope="col">
+            <span class="visually-hidden">As a bar</span>
+          </th>
+          <th scope="col" class="num">
+            Predicted step
+          </th>
+        </tr>
+      </thead>
       <tbody>
         {decision.options.map(({ value, step_seconds: seconds }, index) => (
           <tr key={index}>
@@ -39,23 +55,27 @@ function Strategies({ decision }: { decision: Decision }) {
   );
 }
 
-// On which node of the plan's seats a rank is; by the ranks of a node where there are no seats.
-export function nodeOfRank(rank: number, plan: Plan | null): string | null {
-  let first = 0;
-  for (const { node, gpus } of plan?.seats ?? []) {
-    if (rank < first + gpus.length) return node;
-    first += gpus.length;
-  }
-  return null;
+// The newest attempt as its journal has it; asked for once, where a rank's place is to be told.
+function useAttempt(run: Run): Placed | undefined {
+  const [found, setFound] = useState<Placed | undefined>(undefined);
+  const number = run.attempt?.number;
+  const own = found?.attempt === number ? found : undefined;
+  const wanted = run.slowest != null && number != null && !own;
+  usePoll(wanted ? `${run.id} ${number}` : null, 5000, async (signal) => {
+    const { attempts } = await api.attempts(run.id, signal);
+    setFound(attempts.find(({ attempt }) => attempt === number));
+  });
+  return own;
 }
 
 // All ranks side by side, parted by node; the one that is furthest behind is marked.
-function RankStrip({ run, plan }: { run: Run; plan: Plan | null }) {
+function RankStrip({ run }: { run: Run }) {
   const place = useRef<HTMLDivElement>(null);
   const width = useWidth(place);
+  const attempt = useAttempt(run);
   const { ranks, ranks_per_node: perNode, slowest } = run;
   if (ranks == null || ranks < 2 || !slowest || slowest.rank >= ranks) return null;
-  const node = nodeOfRank(slowest.rank, plan);
+  const node = nodeOfRank(slowest.rank, attempt);
   const where = node == null ? "" : ` on ${clean(node)}`;
   const since = show.duration(slowest.phase_seconds);
   const text =
@@ -101,64 +121,57 @@ export function pointsOf(chart: Series | undefined): Point[] {
   });
 }
 
+const kNewest: Line = { name: "Newest", colour: "accent", width: 1.5 };
+const kLargest: Line = { name: "Largest", colour: "muted", width: 1.5, dash: [3, 3] };
+const kSteps = { name: "Steps up to", isClock: false };
+
 function Steps({ points }: { points: Point[] }) {
-  const place = useRef<HTMLDivElement>(null);
-  const width = useWidth(place);
-  const [table, setTable] = useState(false);
+  const [zoom, setZoom] = useState<Span | null>(null);
+  const data = useMemo(() => {
+    const of = (value: (point: Point) => number) => points.map(value);
+    return [of(({ to }) => to), of(({ last }) => last), of(({ most }) => most)] as AlignedData;
+  }, [points]);
   const [first, last] = [points[0], points[points.length - 1]];
   if (!first || !last) return <p class="nothing">No step says how its tokens were spread.</p>;
   const worst = points.reduce((a, b) => (b.most > a.most ? b : a));
-  const high = Math.max(1.01, worst.most);
-  const span = Math.max(1, last.to - first.from);
-  const x = (step: number) => 2 + ((width - 4) * (step - first.from)) / span;
-  const y = (value: number) => 4 + ((kHeight - 8) * (high - value)) / (high - 1);
-  const line = (of: (point: Point) => number) =>
-    points.map((point) => `${x(point.to).toFixed(1)},${y(of(point)).toFixed(1)}`).join(" ");
   const steps = ({ from, to }: Point) =>
     from === to ? show.count(to) : `${show.count(from)} to ${show.count(to)}`;
   const text =
     `Largest over mean tokens of a rank: at most ${worst.most.toFixed(4)}, ` +
     `in steps ${steps(worst)}; newest ${last.last.toFixed(4)}. 1 is perfect balance`;
   return (
-    <div class="over-steps" ref={place}>
+    <div class="over-steps">
       <p>{text}.</p>
-      {width > 0 && (
-        <svg width={width} height={kHeight} role="img" aria-label={text}>
-          <line x1={2} x2={width - 2} y1={y(1)} y2={y(1)} />
-          <polyline class="most" points={line((point) => point.most)} />
-          <polyline class="last" points={line((point) => point.last)} />
-        </svg>
-      )}
-      <p class="legend">
-        <span class="last-key">newest of its steps</span>
-        <span class="most-key">largest of them</span>
-      </p>
-      <button type="button" aria-expanded={table} onClick={() => setTable(!table)}>
-        {table ? "Hide the table" : "As a table"}
-      </button>
-      {table && (
-        <div class="scroll against-table" tabIndex={0} role="group" aria-label="Imbalance by steps">
-          <table>
-            <caption class="visually-hidden">Largest over mean tokens of a rank</caption>
-            <thead>
-              <tr>
-                <th scope="col" class="num">Steps</th>
-                <th scope="col" class="num">Largest</th>
-                <th scope="col" class="num">Newest</th>
-              </tr>
-            </thead>
-            <tbody>
-              {points.map((point, index) => (
-                <tr key={index}>
-                  <td class="num">{steps(point)}</td>
-                  <td class="num">{point.most.toFixed(4)}</td>
-                  <td class="num">{point.last.toFixed(4)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <Chart
+        title="Imbalance by step"
+        summary={text}
+        readout={(index) => {
+          const point = (index == null ? null : points[index]) ?? last;
+          return (
+            <>
+              <span class="line-key">
+                <Swatch look={{ colour: kNewest.colour, dash: [] }} />
+                <b>{point.last.toFixed(4)}</b> newest
+              </span>{" "}
+              <span class="line-key">
+                <Swatch look={{ colour: kLargest.colour, dash: [3, 3] }} />
+                <b>{point.most.toFixed(4)}</b> largest
+              </span>{" "}
+              of steps {steps(point)}
+            </>
+          );
+        }}
+        height={140}
+        data={data}
+        lines={[kNewest, kLargest]}
+        full={{ min: first.from, max: Math.max(last.to, first.from + 1) }}
+        values={(_low, high) => [1, Math.max(1.01, high ?? 1)]}
+        format={(value) => value.toFixed(3)}
+        x={kSteps}
+        sync={null}
+        zoom={zoom}
+        onZoom={setZoom}
+      />
     </div>
   );
 }
@@ -171,7 +184,7 @@ function BySteps({ run }: { run: Run }) {
     setPoints(pointsOf(charts.runs[0]?.steps));
   });
   if (health.refusal) {
-    return <ErrorPanel title="The balance cannot be shown" text={health.refusal.message} />;
+    return <ErrorPanel title="The balance cannot be shown" text={clean(health.refusal.message)} />;
   }
   return points ? <Steps points={points} /> : <p class="loading">Loading steps…</p>;
 }
@@ -204,7 +217,7 @@ export function Balance({ run, plan }: { run: Run; plan: Plan | null }) {
         </dl>
       )}
       {decision && <Strategies decision={decision} />}
-      <RankStrip run={run} plan={plan} />
+      <RankStrip run={run} />
       <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
         {open ? "Hide the steps" : "Imbalance by step"}
       </button>

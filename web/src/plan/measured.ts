@@ -3,7 +3,7 @@
 import type { PlannedBucket, PlannedStep, Timeline, TunedRange } from "../base/api";
 import { difference } from "./plan";
 
-export interface Pair {
+interface Pair {
   index: number;
   bytes: number;
   predicted: { start: number; end: number };
@@ -19,9 +19,18 @@ export interface Comparison {
   span: number; // nothing lies behind it
 }
 
-// Bucket by bucket; null where the step was cut in another way than the plan has it.
+// Whether the step was cut in another way than the plan has it: the trial may have as many buckets
+// of other sizes.
+export function isOtherCut(step: PlannedStep, { bucket_count, buckets }: Timeline): boolean {
+  return (
+    bucket_count !== step.buckets.length ||
+    buckets.some(([index, bytes]) => bytes != null && bytes !== step.buckets[index]?.bytes)
+  );
+}
+
+// Bucket by bucket; null where the step was cut otherwise or tells no times.
 export function compare(step: PlannedStep, timeline: Timeline): Comparison | null {
-  if (timeline.bucket_count !== step.buckets.length) return null;
+  if (isOtherCut(step, timeline)) return null;
   const pairs = timeline.buckets.flatMap(([index, , launched, finished]): Pair[] => {
     const bucket = step.buckets[index];
     if (!bucket || launched == null || finished == null) return [];

@@ -1,13 +1,19 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { PlannedStep, Timeline } from "../base/api";
+import { api } from "../base/api";
 import * as show from "../base/format";
+import { usePoll } from "../base/poll";
+import type { Table } from "../parts/chart_data";
+import { pictureOfDrawing } from "../parts/picture";
 import { rowLayout, ticks } from "../parts/timeline";
+import { useTwin } from "../parts/twin";
 import { useWidth } from "../parts/width";
 import type { Comparison } from "./measured";
-import { compare } from "./measured";
+import { compare, isOtherCut } from "./measured";
 
 const ms = show.milliseconds;
 const kAxis = 20; // px
+const kTitle = "Predicted against measured";
 
 function summaryOf(found: Comparison, step: PlannedStep, timeline: Timeline): string {
   const change = show.change(found.measuredSum / found.predictedSum - 1);
@@ -64,66 +70,77 @@ function Drawing({ found, width, summary }: { found: Comparison; width: number; 
   );
 }
 
-function Table({ found }: { found: Comparison }) {
-  return (
-    <div
-      class="scroll against-table"
-      tabIndex={0}
-      role="group"
-      aria-label="Predicted and measured by bucket"
-    >
-      <table>
-        <caption class="visually-hidden">Reductions by bucket, since the step's start</caption>
-        <thead>
-          <tr>
-            <th scope="col" class="num">Bucket</th>
-            <th scope="col" class="num">Size</th>
-            <th scope="col" class="num">Predicted</th>
-            <th scope="col" class="num">Measured</th>
-            <th scope="col" class="num">Predicted length</th>
-            <th scope="col" class="num">Measured length</th>
-            <th scope="col" class="num">Difference</th>
-          </tr>
-        </thead>
-        <tbody>
-          {found.pairs.map(({ index, bytes, predicted, measured, change }) => (
-            <tr key={index}>
-              <td class="num">{index + 1}</td>
-              <td class="num">{show.bytes(bytes)}</td>
-              <td class="num">
-                {ms(predicted.start)} to {ms(predicted.end)}
-              </td>
-              <td class="num">
-                {ms(measured.start)} to {ms(measured.end)}
-              </td>
-              <td class="num">{ms(predicted.end - predicted.start)}</td>
-              <td class="num">{ms(measured.end - measured.start)}</td>
-              <td class="num">{show.change(change)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+const kMs = 1000;
+
+function tableOf(found: Comparison): Table {
+  return {
+    columns: [
+      "Bucket",
+      "Bytes",
+      "Predicted begin (ms)",
+      "Predicted end (ms)",
+      "Measured begin (ms)",
+      "Measured end (ms)",
+      "Predicted length (ms)",
+      "Measured length (ms)",
+      "Difference (%)",
+    ],
+    rows: found.pairs.map(({ index, bytes, predicted, measured, change }) => [
+      index + 1,
+      bytes,
+      kMs * predicted.start,
+      kMs * predicted.end,
+      kMs * measured.start,
+      kMs * measured.end,
+      kMs * (predicted.end - predicted.start),
+      kMs * (measured.end - measured.start),
+      change == null ? null : 100 * change,
+    ]),
+  };
+}
+
+// What the run's own trial of cuts chose, where it made one.
+function Tried({ run }: { run: string }) {
+  const [words, setWords] = useState<string | null>(null);
+  usePoll(run, 15_000, async (signal) => {
+    const { events } = await api.events(run, "kind=plan.tried&limit=1", signal);
+    setWords(events[events.length - 1]?.words ?? null);
+  });
+  return words && <p class="small">Its trial of cuts {show.withoutEscapes(words)}.</p>;
 }
 
 // The newest step of the run beside the step that the plan foresaw.
-export function Measured({ step, timeline }: { step: PlannedStep; timeline: Timeline }) {
+export function Measured({
+  run,
+  step,
+  timeline,
+}: {
+  run: string;
+  step: PlannedStep;
+  timeline: Timeline;
+}) {
   const place = useRef<HTMLDivElement>(null);
   const width = useWidth(place);
-  const [table, setTable] = useState(false);
   const found = useMemo(() => compare(step, timeline), [step, timeline]);
-  if (!found && timeline.bucket_count === step.buckets.length) return null;
+  const twin = useTwin({
+    title: kTitle,
+    table: () => (found ? tableOf(found) : { columns: [], rows: [] }),
+    picture: async () => place.current && pictureOfDrawing(kTitle, place.current),
+  });
+  if (!found && !isOtherCut(step, timeline)) return null;
   const text = found ? summaryOf(found, step, timeline) : "";
   return (
-    <section class="plan-more" aria-label="Predicted against measured">
-      <h2>Predicted against measured</h2>
+    <section class="plan-more" aria-label={kTitle}>
+      <h2>{kTitle}</h2>
       {!found && (
         <p class="nothing">
           The newest step was reduced in {show.count(timeline.bucket_count)} buckets, the plan
-          has {show.count(step.buckets.length)}: they cannot be compared one by one.
+          has {show.count(step.buckets.length)}
+          {timeline.bucket_count === step.buckets.length && " of other sizes"}: they cannot be
+          compared one by one.
         </p>
       )}
+      {!found && <Tried run={run} />}
       {found && (
         <>
           <p class="against-text">{text}.</p>
@@ -139,10 +156,8 @@ export function Measured({ step, timeline }: { step: PlannedStep; timeline: Time
               {found.pairs.length} of {show.count(timeline.bucket_count)} buckets, spread evenly.
             </p>
           )}
-          <button type="button" aria-expanded={table} onClick={() => setTable(!table)}>
-            {table ? "Hide the table" : "As a table"}
-          </button>
-          {table && <Table found={found} />}
+          <div class="bars-tools">{twin.tools}</div>
+          {twin.table}
         </>
       )}
     </section>

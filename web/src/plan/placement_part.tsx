@@ -6,25 +6,12 @@ import { usePoll } from "../base/poll";
 import type { NodePage } from "../nodes/nodes_api";
 import { nodesApi } from "../nodes/nodes_api";
 import { Connection, ErrorPanel } from "../parts/notices";
+import { NoFabric } from "../topology/fabric_choice";
 import { FabricView } from "../topology/fabric_view";
-import { expandHosts } from "../topology/hostlist";
 import { DeviceMatrix } from "../topology/matrix";
 import { useTopology } from "../topology/topology_api";
-
-interface Nodes {
-  names: string[]; // in the order of their ranks
-  from: string; // what says so
-}
-
-// The nodes of the newest launch; before that the plan's.
-export function nodesOf(launches: { nodes: string | null }[], plan: Plan | null): Nodes | null {
-  const newest = [...launches].reverse().find(({ nodes }) => nodes != null && nodes !== "");
-  if (newest?.nodes != null) {
-    return { names: expandHosts(newest.nodes), from: "of its newest launch" };
-  }
-  const seats = [...new Set(plan?.seats?.map(({ node }) => node))];
-  return seats.length > 0 ? { names: seats, from: "that the plan names" } : null;
-}
+import type { Nodes } from "./placement";
+import { nodesOf } from "./placement";
 
 function Shown({ run, plan }: { run: Run; plan: Plan | null }) {
   const { machines, health } = useTopology(true);
@@ -32,31 +19,25 @@ function Shown({ run, plan }: { run: Run; plan: Plan | null }) {
   const [own, setOwn] = useState<Nodes | null | undefined>(undefined);
   const [chosen, setChosen] = useState<string | null>(null);
   const asking = usePoll(run.id, 10_000, async (signal) => {
-    const [page, { launches }] = await Promise.all([
+    const [page, attempts] = await Promise.all([
       nodesApi.all(signal),
       api.attempts(run.id, signal),
     ]);
     setAll((old) => (old === page ? old : page));
     setOwn((old) => {
-      const next = nodesOf(launches, plan);
-      return old?.names.join() === next?.names.join() ? (old ?? next) : next;
+      const next = nodesOf(attempts, plan);
+      return old && JSON.stringify(old) === JSON.stringify(next) ? old : next;
     });
   });
   const byName = useMemo(() => new Map(all?.nodes.map((node) => [node.name, node])), [all]);
   const refusal = health.refusal ?? asking.refusal;
-  if (refusal) return <ErrorPanel title="The fabric cannot be shown" text={refusal.message} />;
-  if (machines === null) {
-    return (
-      <p class="nothing">
-        The fabric is not known: start the controller with <code>--cluster FILE</code>.
-      </p>
-    );
-  }
+  if (refusal) return <ErrorPanel title="The fabric cannot be shown" text={withoutEscapes(refusal.message)} />;
+  if (machines === null) return <NoFabric machines={null} failure={null} />;
   if (!machines || own === undefined) {
     return (
       <>
         <Connection health={asking} />
-        <p class="loading">Loading the fabric…</p>
+        <NoFabric machines={undefined} failure={health.failure} />
       </>
     );
   }
@@ -70,7 +51,7 @@ function Shown({ run, plan }: { run: Run; plan: Plan | null }) {
         machines={machines}
         nodes={byName}
         onOpen={setChosen}
-        {...(own && { run: { nodes: own.names, as: "of this run" } })}
+        {...(own && { run: { nodes: own.names, isInOrder: own.isInOrder, as: "of this run" } })}
       />
       <p class="visually-hidden" role="status">
         {chosen != null && `The devices of ${withoutEscapes(chosen)} are below the fabric`}

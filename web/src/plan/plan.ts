@@ -18,12 +18,30 @@ export function measuredStep(run: Run): number | null {
   return run.samples / run.step / rate;
 }
 
+// How the run file cuts the gradient whatever the plan says; null: as the plan has it.
+export function ownCut({ config }: Pick<Run, "config">): string | null {
+  const by = bucketsOf(config)["by"];
+  return typeof by === "string" && by !== "plan" ? by : null;
+}
+// What a run without a plan does.
+export function unplannedText({ config }: Pick<Run, "config">): string {
+  const { by, bytes } = bucketsOf(config);
+  const isOwn = (typeof by === "string" && by !== "plan" && by !== "bytes") || Number(bytes) > 0;
+  return isOwn
+    ? "No plan; gradient buckets as in the run file."
+    : "No plan; default gradient buckets (4 MiB on CPU, 25 MiB on GPU).";
+}
+function bucketsOf(config: Run["config"]): Record<string, unknown> {
+  const buckets = config?.["buckets"];
+  return buckets != null && typeof buckets === "object" ? { ...buckets } : {};
+}
+
 // The cut that the plan has; null where it is none that the planner looked at.
 export function chosenOf(plan: Plan): Alternative | null {
   return (plan.alternatives ?? []).find((one) => one.name === plan.cut) ?? null;
 }
 
-export interface Rival {
+interface Rival {
   alternative: Alternative;
   isChosen: boolean;
   against: number | null; // its mean over the chosen one's, as a difference
@@ -57,7 +75,7 @@ export function gainOf(decision: Decision): { seconds: number; share: number } |
   return { seconds: now - then, share: 1 - then / now };
 }
 
-export interface Seat {
+interface Seat {
   rank: number;
   gpu: number;
   nic: string;

@@ -171,11 +171,11 @@ function Alternatives({ plan }: { plan: Plan }) {
               <th scope="col" class="num">
                 Predicted step
               </th>
-              <th scope="col" class="num" title="Over ready times and curves that vary">
+              <th scope="col" class="num">
                 Mean over jitter
               </th>
               {compared && (
-                <th scope="col" class="num" title="Of the means, which the planner goes by">
+                <th scope="col" class="num">
                   Against the chosen
                 </th>
               )}
@@ -197,6 +197,10 @@ function Alternatives({ plan }: { plan: Plan }) {
           </tbody>
         </table>
       </div>
+      <p class="small">
+        Mean over jitter: over ready times and curves that vary; the planner goes by it, and so does
+        the comparison.
+      </p>
     </Part>
   );
 }
@@ -285,7 +289,10 @@ function RangeRow({ range }: { range: TunedRange }) {
 function Ranges({ ranges, plan }: { ranges: TunedRange[]; plan: Plan }) {
   return (
     <Part title="NCCL" note="what it is told; all other calls go its own way">
-      <WaysBySize ranges={ranges} buckets={plan.timeline?.buckets ?? []} />
+      <WaysBySize
+        ranges={ranges.slice(0, kMostRanges)}
+        buckets={plan.timeline?.buckets.slice(0, kMostBuckets) ?? []}
+      />
       <div class="scroll">
         <table class="ranges cards">
           <thead>
@@ -293,10 +300,10 @@ function Ranges({ ranges, plan }: { ranges: TunedRange[]; plan: Plan }) {
               <th scope="col">Collective</th>
               <th scope="col">Bytes of a call</th>
               <th scope="col">Algorithm / protocol</th>
-              <th scope="col" class="num" title="Of a call of the least bytes">
+              <th scope="col" class="num">
                 Time
               </th>
-              <th scope="col" class="num" title="Of the same call, as NCCL would make it">
+              <th scope="col" class="num">
                 NCCL's own
               </th>
               <th scope="col">Basis</th>
@@ -309,6 +316,7 @@ function Ranges({ ranges, plan }: { ranges: TunedRange[]; plan: Plan }) {
           </tbody>
         </table>
       </div>
+      <p class="small">Times are of a call of the least bytes; NCCL's own, of the same call.</p>
       <LeftOut count={ranges.length - kMostRanges} what="ranges" />
     </Part>
   );
@@ -317,7 +325,7 @@ function Ranges({ ranges, plan }: { ranges: TunedRange[]; plan: Plan }) {
 function SeatTable({ nodes }: { nodes: ReturnType<typeof planned.seatsByNode> }) {
   return (
     <>
-      <div class="scroll seats" tabIndex={0} role="group" aria-label="Seats by node">
+      <div class="scroll seats" tabIndex={0} role="group" aria-label="Planned seats by node">
         <table>
           <thead>
             <tr>
@@ -356,7 +364,9 @@ function SeatList({ seats }: { seats: Seats[] }) {
   const [open, setOpen] = useState(false);
   const nodes = useMemo(() => planned.seatsByNode(seats), [seats]);
   const ranks = nodes.reduce((sum, one) => sum + one.seats.length, 0);
-  const amount = `${amountOf(ranks, "rank")} on ${amountOf(nodes.length, "node")}`;
+  const amount =
+    `${amountOf(ranks, "rank")} on ${amountOf(nodes.length, "node")} as planned; ` +
+    "the scheduler chooses the nodes";
   if (nodes.length <= kOpenNodes) {
     return (
       <Part title="Seats" note={amount}>
@@ -397,19 +407,27 @@ function PlanView({
   // The run is asked for every second; what the plan says stays.
   const drawing = useMemo(() => plan.timeline && <Gantt step={plan.timeline} />, [plan]);
   const tables = useMemo(() => <Tables plan={plan} />, [plan]);
+  const why = useMemo(() => clean(plan.why), [plan]);
   const other = run.ranks != null && run.ranks !== plan.ranks;
-  const measured = other ? null : planned.measuredStep(run);
+  const own = other ? null : planned.ownCut(run);
+  const measured = other || own != null ? null : planned.measuredStep(run);
   const predicted = planned.predictedStep(plan);
   const off = planned.difference(measured, predicted);
   return (
     <>
       {other && (
         <section class="notice warning">
-          <strong>The plan is for another run</strong>
+          <strong>The plan is for another number of ranks</strong>
           <p>
             It is for {amountOf(plan.ranks, "rank")}, the run has {show.count(run.ranks)}: the
             trainer leaves it out.
           </p>
+        </section>
+      )}
+      {own != null && (
+        <section class="notice warning">
+          <strong>The plan's buckets are not used</strong>
+          <p>The run file cuts the gradient by {clean(own)}; the trainer leaves them out.</p>
         </section>
       )}
       <section class="ranks plan" aria-label="Plan">
@@ -426,11 +444,13 @@ function PlanView({
             </span>
           )}
         </div>
-        <p class="why">{clean(plan.why)}</p>
+        <p class="why">{why}</p>
         <Figures plan={plan} measured={measured} />
         {drawing}
       </section>
-      {!other && plan.timeline && timeline && <Measured step={plan.timeline} timeline={timeline} />}
+      {!other && own == null && plan.timeline && timeline && (
+        <Measured run={run.id} step={plan.timeline} timeline={timeline} />
+      )}
       {tables}
       <Balance run={run} plan={plan} />
       <PlacementPart run={run} plan={plan} />
@@ -464,14 +484,14 @@ export function PlanTab({
   if (none) {
     return (
       <>
-        <p class="nothing">The run goes without a plan and cuts its gradient by the default.</p>
+        <p class="nothing">{planned.unplannedText(run)}</p>
         <Balance run={run} plan={null} />
         <PlacementPart run={run} plan={null} />
       </>
     );
   }
   if (health.refusal) {
-    return <ErrorPanel title="The plan cannot be shown" text={health.refusal.message} />;
+    return <ErrorPanel title="The plan cannot be shown" text={clean(health.refusal.message)} />;
   }
   return <p class="loading">Loading plan…</p>;
 }

@@ -5,7 +5,7 @@ import { push } from "./graph";
 import { compressHosts } from "./hostlist";
 
 // Nodes that hang at the same leaves: those of a leaf, of a rail group, or of Slurm's block.
-export interface NodeGroup {
+interface NodeGroup {
   name: string;
   leaves: string[]; // names
   nodes: string[];

@@ -3,16 +3,19 @@ import * as show from "../base/format";
 import type { SlimNode } from "../nodes/nodes_api";
 import type { Standing } from "../nodes/standing";
 import type { Fabric } from "./fabric";
-import { fabricsOf, placementOf } from "./fabric";
+import { placementOf } from "./fabric";
+import { useFabric } from "./fabric_choice";
 import { compressHosts } from "./hostlist";
 import { NodeMap, standingIn } from "./node_map";
 import type { Machines } from "./topology_api";
 
 const clean = show.withoutEscapes;
 const kMostGroups = 512; // rows of the table
+const kMostMissing = 64; // nodes, by name
 
 export interface MarkedRun {
-  nodes: string[]; // in the order of its ranks
+  nodes: string[];
+  isInOrder: boolean; // of its ranks
   as: string; // "of this run"
 }
 
@@ -20,7 +23,7 @@ const amount = (count: number, one: string, many = `${one}s`) =>
   `${show.count(count)} ${count === 1 ? one : many}`;
 
 // What the drawing shows, in words.
-export function fabricText(fabric: Fabric): string {
+function fabricText(fabric: Fabric): string {
   const nodes = fabric.groups.reduce((sum, group) => sum + group.nodes.length, 0);
   const kind = amount(fabric.groups.length, fabric.isBlock ? "block" : "group");
   const tiers = fabric.tiers.map(
@@ -30,7 +33,10 @@ export function fabricText(fabric: Fabric): string {
 }
 
 // How the run's nodes lie, as sentences.
-export function placementText(fabric: Fabric, nodes: string[]): string[] {
+export function placementText(
+  fabric: Fabric,
+  { nodes, isInOrder }: Pick<MarkedRun, "nodes" | "isInOrder">,
+): string[] {
   const at = placementOf(fabric, nodes);
   const word = fabric.isBlock ? "block" : "leaf group";
   const lines: string[] = [];
@@ -44,14 +50,17 @@ export function placementText(fabric: Fabric, nodes: string[]): string[] {
       : `${amount(count, "pair")} over ${amount(switches, "switch", "switches")}`,
   );
   if (pairs.length > 0) lines.push(`Between its nodes: ${pairs.join(", ")}.`);
-  if (at.groups.length > 1) {
+  if (isInOrder && at.groups.length > 1) {
     lines.push(
       `A ring in the order of its ranks leaves a ${word} ${amount(at.changes, "time")}; ` +
         `the least possible is ${at.leastChanges}.`,
     );
   }
   if (at.missing.length > 0) {
-    lines.push(`Not in this fabric: ${clean(compressHosts(at.missing.slice(0, 64)))}.`);
+    const more = at.missing.length - kMostMissing;
+    const rest = more > 0 ? ` and ${show.count(more)} more` : "";
+    const some = compressHosts(at.missing.slice(0, kMostMissing));
+    lines.push(`Not in this fabric: ${clean(some)}${rest}.`);
   }
   return lines;
 }
@@ -87,7 +96,12 @@ function GroupTable({
           <tbody>
             {fabric.groups.slice(0, kMostGroups).map((group, index) => (
               <tr key={index}>
-                <td title={clean(group.leaves.join(", "))}>{clean(group.name)}</td>
+                <td>
+                  {clean(group.name)}
+                  {group.leaves.length > 1 && (
+                    <span class="small"> {clean(compressHosts(group.leaves))}</span>
+                  )}
+                </td>
                 <td class="names" data-name="Nodes">
                   {show.count(group.nodes.length)}{" "}
                   <span class="small">{clean(compressHosts(group.nodes))}</span>
@@ -129,10 +143,8 @@ export function FabricView({
   run?: MarkedRun;
   onOpen: (node: string) => void;
 }) {
-  const fabrics = useMemo(() => fabricsOf(machines.graph), [machines]);
-  const [chosen, setChosen] = useState<string | null>(null);
+  const { fabric, choice } = useFabric(machines.fabrics);
   const [table, setTable] = useState(false);
-  const fabric = fabrics.find(({ id }) => id === chosen) ?? fabrics[0];
   const groups = useMemo(
     () =>
       fabric?.groups.map(({ name, leaves, nodes: list }) => ({
@@ -152,24 +164,13 @@ export function FabricView({
   return (
     <div class="fabric">
       <div class="fabric-head">
-        {fabrics.length > 1 && (
-          <label>
-            Fabric{" "}
-            <select value={fabric.id} onChange={(event) => setChosen(event.currentTarget.value)}>
-              {fabrics.map(({ id, name }) => (
-                <option key={id} value={id}>
-                  {clean(name)}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
+        {choice}
         <span class="small fabric-text">{summary}</span>
         <button type="button" aria-expanded={table} onClick={() => setTable(!table)}>
           {table ? "Hide the table" : "As a table"}
         </button>
       </div>
-      {run && <p class="placement">{placementText(fabric, run.nodes).join(" ")}</p>}
+      {run && <p class="placement">{placementText(fabric, run).join(" ")}</p>}
       <NodeMap
         label={`Nodes by fabric. ${summary}`}
         groups={groups}

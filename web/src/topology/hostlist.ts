@@ -23,6 +23,7 @@ function expandOne(text: string): string[] {
   const found = numbers(list);
   if (!found) return [text];
   const ends = expandOne(tail);
+  if (found.length * ends.length > kMost) return [text];
   return found.flatMap((number) => ends.map((end) => `${head}${number}${end}`));
 }
 

@@ -15,7 +15,7 @@ export interface MapGroup {
   title?: string; // all of it, where the name is short
   nodes: string[];
 }
-export interface Placed {
+interface Placed {
   node: string;
   group: number;
   x: number;

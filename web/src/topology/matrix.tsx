@@ -19,7 +19,7 @@ const kNear: Record<string, string> = {
   PXN: "near",
 };
 
-export function speedText(cell: Cell): string | null {
+function speedText(cell: Cell): string | null {
   return cell.gbPerSecond == null ? null : `${show.number(cell.gbPerSecond)}\u202fGB/s`;
 }
 
@@ -84,7 +84,7 @@ export function DeviceMatrix({ graph, node }: { graph: Graph; node: string }) {
                 <span class="visually-hidden">GPU</span>
               </th>
               {columns.map(({ vertex, label }) => (
-                <th key={vertex.id} scope="col" title={String(graph.text(vertex, "model") ?? "")}>
+                <th key={vertex.id} scope="col" title={clean(graph.text(vertex, "model") ?? "")}>
                   {clean(label)}
                 </th>
               ))}
@@ -98,7 +98,7 @@ export function DeviceMatrix({ graph, node }: { graph: Graph; node: string }) {
                 {row.cells.slice(0, kMostColumns).map((cell, index) => (
                   <CellView key={index} cell={cell} speeds={speeds} />
                 ))}
-                <td>{row.numa ?? show.kDash}</td>
+                <td>{row.numa == null ? show.kDash : clean(row.numa)}</td>
               </tr>
             ))}
           </tbody>

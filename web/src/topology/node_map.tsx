@@ -140,7 +140,7 @@ function Drawing({
   );
 }
 
-export function nodeText(node: SlimNode | undefined, name: string): string {
+function nodeText(node: SlimNode | undefined, name: string): string {
   if (!node) return `${clean(name)}: state not known`;
   const parts = [`${clean(name)}: ${clean(node.state)}`];
   if (node.gpus) {
@@ -194,6 +194,23 @@ function Legend({
   );
 }
 
+function Readout({
+  node,
+  name,
+  group,
+}: {
+  node: SlimNode | undefined;
+  name: string;
+  group: MapGroup | undefined;
+}) {
+  return (
+    <>
+      <span>{nodeText(node, name)}</span>
+      {group?.name && <span class="small">{clean(group.title ?? group.name)}</span>}
+    </>
+  );
+}
+
 const kKeys = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"];
 
 // Nodes as cells by group, with the switches that join these. Arrow keys move from cell to cell,
@@ -202,6 +219,7 @@ export function NodeMap({ label, groups, tiers = kNone, nodes, onOpen, ...rest }
   const place = useRef<HTMLDivElement>(null);
   const width = useWidth(place);
   const [cursor, setCursor] = useState<number | null>(null);
+  const [byPointer, setByPointer] = useState(false); // whose every move is not to be read out
   const { marked: marks = kUnmarked, markedAs } = rest;
   const layout = useMemo(
     () => (width > 0 ? layoutMap(groups, tiers, width - 4) : null),
@@ -212,6 +230,7 @@ export function NodeMap({ label, groups, tiers = kNone, nodes, onOpen, ...rest }
   const press = (event: KeyboardEvent) => {
     if (kKeys.includes(event.key)) {
       event.preventDefault();
+      setByPointer(false);
       setCursor((old) => (old == null ? 0 : neighbour(cells, old, event.key)));
     } else if (event.key === "Enter" && shown) {
       event.preventDefault();
@@ -236,7 +255,9 @@ export function NodeMap({ label, groups, tiers = kNone, nodes, onOpen, ...rest }
         onFocus={() => setCursor((old) => (old == null && cells.length > 0 ? 0 : old))}
         onMouseMove={(event) => {
           const at = under(event);
-          if (at != null) setCursor(at);
+          if (at == null) return;
+          setByPointer(true);
+          setCursor(at);
         }}
         onClick={(event) => {
           const at = under(event);
@@ -255,9 +276,8 @@ export function NodeMap({ label, groups, tiers = kNone, nodes, onOpen, ...rest }
           />
         )}
       </div>
-      <p class="map-readout" role="status">
-        {shown && <span>{nodeText(nodes.get(shown.node), shown.node)}</span>}
-        {group?.name && <span class="small">{clean(group.title ?? group.name)}</span>}
+      <p class="map-readout" role="status" aria-live={byPointer ? "off" : "polite"}>
+        {shown && <Readout node={nodes.get(shown.node)} name={shown.node} group={group} />}
         {shown && marks.has(shown.node) && <span class="small">{markedAs}</span>}
       </p>
       {layout && (

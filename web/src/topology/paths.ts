@@ -4,7 +4,7 @@ import type { Graph, Link, Vertex } from "./graph";
 import { push } from "./graph";
 
 // Nearer first.
-export const kPathTypes = [
+const kPathTypes = [
   "LOC",
   "NVL",
   "NVB",
@@ -18,10 +18,10 @@ export const kPathTypes = [
   "NET",
   "DIS",
 ] as const;
-export type PathType = (typeof kPathTypes)[number];
+type PathType = (typeof kPathTypes)[number];
 const rank = (type: PathType) => kPathTypes.indexOf(type);
 
-export interface Path {
+interface Path {
   type: PathType;
   isKnown: boolean; // false: no source says where both are
   gbPerSecond: number | null; // of the narrowest part, one direction

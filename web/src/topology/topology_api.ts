@@ -2,16 +2,18 @@
 import { useState } from "preact/hooks";
 import type { Health } from "../base/poll";
 import { usePoll } from "../base/poll";
-import { Refusal, get } from "../base/request";
+import { Refusal, getOnce } from "../base/request";
+import type { Fabric } from "./fabric";
+import { fabricsOf } from "./fabric";
 import type { GraphFile } from "./graph";
 import { Graph } from "./graph";
 
-export interface NicKind {
+interface NicKind {
   count: number;
   model: string | null;
   gbit_per_s: number | null;
 }
-export interface NodeKind {
+interface NodeKind {
   nodes: number;
   names: string;
   model: string | null;
@@ -32,11 +34,13 @@ export interface Topology {
 export interface Machines {
   topology: Topology;
   graph: Graph;
+  fabrics: Fabric[];
 }
 // undefined: not known yet; null: the controller has no description of the machines.
 export type Known = Machines | null | undefined;
 
 const kEvery = 5000; // ms, until there is an answer
+const kPatience = 120_000; // ms, as megabytes may come over a slow tunnel
 
 // Asks once, as megabytes of a large fabric change only with another start of the controller.
 export function useTopology(wanted: boolean): { machines: Known; health: Health } {
@@ -44,8 +48,9 @@ export function useTopology(wanted: boolean): { machines: Known; health: Health 
   const key = wanted && machines === undefined ? "topology" : null;
   const health = usePoll(key, kEvery, async (signal) => {
     try {
-      const topology = await get<Topology>("topology?graph=true", signal);
-      setMachines({ topology, graph: new Graph(topology.graph) });
+      const topology = await getOnce<Topology>("topology?graph=true", signal, kPatience);
+      const graph = new Graph(topology.graph);
+      setMachines({ topology, graph, fabrics: fabricsOf(graph) });
     } catch (error) {
       if (!(error instanceof Refusal && error.status === 404)) throw error;
       setMachines(null);
