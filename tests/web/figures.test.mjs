@@ -140,7 +140,20 @@ table("logs lose what a terminal would act on", show.withoutEscapes, [
   ["a\r\nb\r\n", "a\nb\n"],
   ["\u001b]0;title\u0007x", "x"],
   ["a\u0000\u0007b\tc", "ab\tc"],
+  ["50 %\r", "50 %"],
+  ["10 %\r20 %\r\r\nnext\r\n\rlast", "20 %\nnext\nlast"],
+  ["a\u202egnp.exe\u202c b\u2066c\u2069\u200e\u200f\u202a\u202b\u202d\u2067\u2068d", "agnp.exe bcd"],
+  ["a\u009b\u0085\u061c\u2028\ufeffb", "ab"],
 ]);
+test("any text loses it in time that grows with the text alone", () => {
+  const long = 1_000_000; // characters; quadratic would be hours
+  for (const part of ["x", "\r", "x\r", "\u001b]", "\u001b[0", "\u001b[0 ", "\r\n", "\u202e"]) {
+    const begin = performance.now();
+    show.withoutEscapes(part.repeat(long / part.length));
+    const seconds = (performance.now() - begin) / 1000;
+    assert.ok(seconds < 10, `${JSON.stringify(part)}: ${seconds} s`);
+  }
+});
 
 test("routes", () => {
   for (const hash of ["", "#", "#/", "#/nothing", "#/runs", "#/runs/", "#/runs/%E0%A4%A"]) {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
@@ -13,7 +13,8 @@ const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
 const bundle = buildSync({
   stdin: {
     contents: `export * as ansi from "./src/logs/ansi"; export * as colours from "./src/logs/colours";
-      export * as shown from "./src/logs/log_window"; export { groupsOf } from "./src/logs/log_files";`,
+      export * as shown from "./src/logs/log_window"; export { groupsOf } from "./src/logs/log_files";
+      export { matchAt, nextMatch } from "./src/logs/found";`,
     resolveDir: web,
   },
   absWorkingDir: web,
@@ -23,7 +24,7 @@ const bundle = buildSync({
   platform: "browser",
 });
 const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const { ansi, colours, shown, groupsOf } = await import(`data:text/javascript;base64,${code}`);
+const { ansi, colours, shown, groupsOf, matchAt, nextMatch } = await import(`data:text/javascript;base64,${code}`);
 
 const e = "\u001b[";
 const kPlainRows = [
@@ -86,6 +87,42 @@ plainTest("a long line is cut, and how much is left out is said", () => {
   assert.equal(runs[0].text, "x".repeat(ansi.kMostLine));
   assert.equal(runs[1].text, ` … ${(1_000_000 - ansi.kMostLine).toLocaleString("en-US")} more characters of this line`);
   assert.equal(runs[2].text, "\nnext");
+});
+
+plainTest("any line is read in time that grows with the line alone", () => {
+  const long = 1_000_000; // characters; quadratic would be minutes
+  const parts = ["\u009d", "\u0090x", "\u001b]", "\u001b[0", "\u009b0 ", "\u001b(", "\r", "\u202e", `${e}1m`];
+  for (const part of parts) {
+    const begin = performance.now();
+    ansi.parse(part.repeat(long / part.length), ansi.kNothing, true);
+    const seconds = (performance.now() - begin) / 1000;
+    assert.ok(seconds < 10, `${JSON.stringify(part)}: ${seconds} s`);
+  }
+  for (const colours of ["38;", "38;5;1;", "48;2;1;2;3;"]) {
+    const begin = performance.now();
+    ansi.parse(`${e}${colours.repeat(long / colours.length)}0mx`, ansi.kNothing, true);
+    const seconds = (performance.now() - begin) / 1000;
+    assert.ok(seconds < 10, `${colours}: ${seconds} s`);
+  }
+});
+
+plainTest("matches are found from any place, also one that is no match's", () => {
+  const line = (offset, match = true) => ({ line: offset, offset, match, text: "" });
+  const lines = [line(10), line(20), line(30, false), line(40)];
+  const found = { lines, matches: lines.filter((one) => one.match) };
+  for (const [at, current, next, before] of [
+    [null, -1, 10, undefined],
+    [10, 0, 20, undefined],
+    [20, 1, 40, 10],
+    [30, 1, 40, 20], // a line around the match before it
+    [35, -1, 40, 20],
+    [40, 2, undefined, 20],
+    [5, -1, 10, undefined],
+  ]) {
+    assert.equal(matchAt(found, at), current, `${at}`);
+    assert.equal(nextMatch(found, at, 1)?.offset, next, `behind ${at}`);
+    assert.equal(nextMatch(found, at, -1)?.offset, before, `before ${at}`);
+  }
 });
 
 plainTest("every colour is readable on every other, and in both themes", () => {
@@ -289,6 +326,112 @@ test("by keys: a search on the server, its hits, the next page, and back to the 
   await visitor.leave();
 });
 
+test("a link to a match of a search opens there, and goes on from there", async () => {
+  const lines = kLog.split("\n");
+  const rows = lines.flatMap((line, index) => (/step \d+0 loss/.test(line) ? [index] : []));
+  const at = (row) => Buffer.byteLength(lines.slice(0, rows[row]).join("\n")) + 1;
+  const visitor = await arrive(`?${new URLSearchParams({ grep: "step \\d+0 loss", at: at(56) })}`);
+  const { page } = visitor;
+  const status = page.locator(".hits-head");
+  await status.getByText(/^57 of 100 or more matching lines/).waitFor();
+  const shows = async (row) => {
+    const isMarked = (line) => document.querySelector("pre.log mark")?.textContent === line;
+    await page.waitForFunction(isMarked, lines[rows[row]]);
+    assert.equal(Number(queryOf(page).get("at")), at(row));
+  };
+  await shows(56);
+  await page.keyboard.press("n");
+  await status.getByText(/^58 of/).waitFor();
+  await shows(57);
+  assert.equal(queryOf(page).get("of"), `launches/${basename(path)}`);
+  await page.reload();
+  await status.getByText(/^58 of/).waitFor();
+  await shows(57);
+  // Followed and searched on: from where one was.
+  await page.keyboard.press("f");
+  await log(page).getByText("the end, line 100").waitFor();
+  assert.equal(queryOf(page).get("of"), null);
+  await page.keyboard.press("n");
+  await shows(58);
+  await visitor.leave();
+});
+
+test("another log becomes the newest: what is shown and found stays of its own", async () => {
+  const lines = kLog.split("\n");
+  const at = Buffer.byteLength(lines.slice(0, 5000).join("\n")) + 1;
+  const visitor = await arrive(`?${new URLSearchParams({ at, grep: "step 30\\d loss" })}`);
+  const { page } = visitor;
+  const status = page.locator(".hits-head");
+  await status.getByText(/^10 matching lines; all of it searched at \d\d:\d\d:\d\d$/).waitFor();
+  await markIsSeen(page);
+  // From now on the newest is the one that `small` names.
+  await page.route(/\/logs(\/search)?\?/, (route) => {
+    const url = new URL(route.request().url());
+    if (!url.searchParams.has("file")) url.searchParams.set("file", small);
+    return route.continue({ url: url.href });
+  });
+  const isWhole = async () => {
+    const text = (await log(page).textContent()).replace(/^… /, "");
+    assert.ok(kLog.includes(text.slice(0, text.indexOf("red"))), text.slice(0, 500));
+    return text;
+  };
+  await isWhole();
+  assert.equal(await log(page).getByText("step 2000 loss").count(), 0);
+  await page.getByRole("button", { name: "Show what came before" }).click();
+  await log(page).getByText("step 2000 loss").first().waitFor();
+  assert.ok((await isWhole()).includes(lines[5000]));
+  const end = await page.locator(".log-extent span").first().innerText();
+  await page.getByRole("button", { name: "Show what comes after" }).click();
+  await page.waitForFunction((old) => document.querySelector(".log-extent span").innerText !== old, end);
+  await isWhole();
+  // Followed again it is the newest; what was found stays of the other, and leads there.
+  await page.keyboard.press("f");
+  await page.waitForFunction(
+    (whole) => document.querySelector("pre.log")?.textContent === whole,
+    readFileSync(join(dirname(dirname(path)), small), "utf8"),
+  );
+  const other = `launches/${basename(path)}`;
+  await status.getByText(`matching lines; in ${other}, all of it searched`).waitFor();
+  const line = kLog.split("\n").findIndex((one) => /step 305 loss/.test(one));
+  await page.getByRole("button", { name: `Go to line ${line + 1}`, exact: true }).click();
+  await log(page).locator("mark", { hasText: "step 305 loss" }).waitFor();
+  assert.equal(queryOf(page).get("of"), other);
+  await visitor.leave();
+});
+
+test("a log that grows while it stands still is told as that, and its rest is one press away", async () => {
+  const visitor = await arrive(`?file=${small}`);
+  const { page } = visitor;
+  const file = join(dirname(dirname(path)), small);
+  await visitor.sees("All of it:");
+  await page.keyboard.press("f");
+  await page.getByRole("button", { name: "Follow f", exact: true }).waitFor();
+  appendFileSync(file, "grown while paused\n");
+  const size = readFileSync(file).length;
+  await page.getByText(`of ${size.toLocaleString("en-US")}; 19\u202fbytes are left out here.`).waitFor();
+  assert.equal(await log(page).getByText("grown while paused").count(), 0);
+  const rest = page.getByRole("button", { name: "Show what comes after" });
+  await rest.focus();
+  await page.keyboard.press("Enter");
+  await log(page).getByText("grown while paused").waitFor();
+  await visitor.sees("All of it:");
+  await rest.waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), "PRE");
+  await visitor.leave();
+});
+
+test("a byte behind the end is told as that; the log is not empty", async () => {
+  const visitor = await arrive(`?file=${small}&at=5000000`);
+  const { page } = visitor;
+  await page.getByText(/^This log has .*; byte 5,000,000 is behind its end\./).waitFor();
+  assert.equal(await page.getByText("The log is empty.").count(), 0);
+  assert.equal(await page.getByRole("button", { name: "Copy", exact: true }).count(), 0);
+  await page.getByRole("button", { name: "Show the end" }).click();
+  await visitor.sees("All of it:");
+  assert.equal(queryOf(page).get("file"), small);
+  await visitor.leave();
+});
+
 test("the first error is found, with lines around; a bad expression says why", async () => {
   const visitor = await arrive("?context=2");
   const { page } = visitor;
@@ -375,8 +518,17 @@ test("a byte is gone to, and one behind the end is the last", async () => {
   await page.getByRole("textbox", { name: "Go to byte" }).fill(offset.toLocaleString("en-US"));
   await page.getByRole("button", { name: "Go", exact: true }).click();
   await page.waitForFunction((line) => document.querySelector("pre.log mark")?.textContent === line, lines[1000]);
+  const byte = page.getByRole("textbox", { name: "Go to byte" });
+  for (const word of ["abc", "0x10", "1e6", "-3", ""]) {
+    await byte.fill(word);
+    assert.equal(await byte.getAttribute("aria-invalid"), null);
+    await page.getByRole("button", { name: "Go", exact: true }).click();
+    await page.getByRole("alert").getByText("Type the number of a byte").waitFor();
+    assert.equal(await byte.getAttribute("aria-invalid"), "true");
+    assert.equal(Number(queryOf(page).get("at")), offset);
+  }
   await page.getByRole("textbox", { name: "Go to byte" }).fill("99999999999");
   await page.getByRole("button", { name: "Go", exact: true }).click();
-  await page.waitForFunction(() => /at=\d{7}$/.test(location.hash));
+  await page.waitForFunction(() => /at=\d{7}(&|$)/.test(location.hash));
   await visitor.leave();
 });

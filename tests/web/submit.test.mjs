@@ -2,7 +2,7 @@
 // where, a run that trains to its end, and one run however often one presses.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
@@ -322,13 +322,186 @@ test("a file is opened, and one is dropped", async () => {
     .setInputFiles({ name: "run.yaml", mimeType: "application/yaml", buffer });
   await standing(page, "Ready to submit.");
   assert.equal(await area(page).inputValue(), kTiny("from-file"));
-  await area(page).evaluate((element, text) => {
-    const dataTransfer = new DataTransfer();
-    dataTransfer.items.add(new File([text], "other.yaml"));
-    element.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
-  }, kTiny("dropped"));
+  await drop(page, "other.yaml", kTiny("dropped"));
   await page.waitForFunction(() => document.querySelector("#field-name").value === "dropped");
   await visitor.leave();
+});
+
+const goTo = (page, place) => page.goto(new URL(`#${place}`, page.url()).href);
+const drop = (page, name, text) =>
+  area(page).evaluate(
+    (element, [file, content]) => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File([content], file));
+      element.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+    },
+    [name, text],
+  );
+const kSeed = "9007199254740993"; // 2^53 + 1: a browser's number is one less
+const kVariable = "slurm: {environment: {API_KEY: abc}}\n";
+
+test("what the form cannot carry over is said before and after, until it is set again", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  const text = kTiny("carried", `seed: ${kSeed}\n${kVariable}`);
+  await area(page).fill(text);
+  await standing(page, "Ready to submit.");
+  await visitor.sees("A change here would lose seed, slurm.environment.API_KEY");
+  const notice = page.locator(".notice.warning", { hasText: "Set again" });
+  assert.equal(await notice.count(), 0);
+  await field(page, "steps").fill("7");
+  await notice.waitFor();
+  await standing(page, "Ready to submit."); // a variable without a value would be refused
+  assert.match(await notice.innerText(), /Set again: seed, slurm\.environment\.API_KEY\./);
+  const json = await textNow(page);
+  assert.equal(json.seed, undefined);
+  assert.equal(json.slurm.environment, undefined);
+  await page.getByRole("button", { name: "Back to the text as it was" }).click();
+  assert.equal(await area(page).inputValue(), text);
+  await notice.waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), "TEXTAREA");
+  await standing(page, "Ready to submit.");
+  await field(page, "steps").fill("6");
+  await notice.waitFor();
+  await page.reload(); // it is said as long as it is so
+  await notice.waitFor();
+  await field(page, "seed").fill(kSeed);
+  await page.waitForFunction(() =>
+    /Set again: slurm/.test(document.querySelector(".notice.warning")?.innerText));
+  await page.locator("details", { hasText: "switches" }).first().evaluate((one) => (one.open = true));
+  await field(page, "slurm.environment").fill("API_KEY=xyz");
+  await notice.waitFor({ state: "detached" });
+  await standing(page, "Ready to submit.");
+  await submit(page).click();
+  await page.waitForFunction(() => location.hash.startsWith("#/runs/carried-"));
+  const id = new URL(page.url()).hash.slice("#/runs/".length);
+  const kept = readFileSync(join(seeded.runs, id, "run.json"), "utf8");
+  assert.match(kept, /"seed": ?9007199254740993\b/);
+  assert.match(kept, /"API_KEY": ?"xyz"/);
+  await visitor.leave(kRefused);
+});
+
+test("a run with variables and a large seed is filled from, and the page says what is missing", async () => {
+  const yaml = kTiny("hidden", `seed: ${kSeed}\n${kVariable}`).replace("steps: 6", "steps: 5");
+  const path = join(seeded.folder, "hidden.yaml");
+  writeFileSync(path, yaml);
+  seeded.regatta("submit", path);
+  const { id } = (await runs()).find((run) => run.name === "hidden");
+  const visitor = await arrive(`/submit?from=${id}`);
+  const { page } = visitor;
+  await standing(page, "Ready to submit.");
+  const notice = page.locator(".notice.warning", { hasText: "Set again" });
+  assert.match(await notice.innerText(), /Set again: seed, slurm\.environment\.API_KEY\./);
+  assert.equal(new URL(page.url()).hash, "#/submit");
+  await page.reload();
+  await notice.waitFor();
+  await visitor.sees("filled from");
+  // Again from the same run: nothing was typed, so nobody is asked; then something was.
+  await goTo(page, `/submit?from=${id}`);
+  await page.waitForFunction(() => location.hash === "#/submit");
+  assert.equal(await page.getByText("Something else was typed here").count(), 0);
+  await field(page, "batch.size").fill("3");
+  await goTo(page, "/events");
+  await page.locator(".events").waitFor();
+  await goTo(page, `/submit?from=${id}`);
+  await page.getByText("Something else was typed here").waitFor();
+  assert.equal(await field(page, "batch.size").inputValue(), "3");
+  await page.getByRole("button", { name: "Keep it" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByText("Something else was typed here").waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1");
+  assert.equal(await field(page, "batch.size").inputValue(), "3");
+  await goTo(page, `/submit?from=${id}`);
+  await page.getByRole("button", { name: `fill from ${id}` }).click();
+  await page.waitForFunction(() => document.querySelector("#field-batch-size").value === "4");
+  await visitor.leave(kRefused);
+});
+
+test("a file in place of a filled form can be taken back", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await field(page, "name").fill("typed");
+  await field(page, "data.path").fill(data);
+  const before = await area(page).inputValue();
+  await drop(page, "other.yaml", kTiny("dropped"));
+  await page.waitForFunction(() => document.querySelector("#field-name").value === "dropped");
+  await visitor.sees("A file has taken the place of the text.");
+  await page.reload();
+  await page.getByRole("button", { name: "Back to the text as it was" }).click();
+  assert.equal(await area(page).inputValue(), before);
+  assert.equal(await field(page, "name").inputValue(), "typed");
+  await page.getByRole("button", { name: "Throw away" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Throw away" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Throw away");
+  await visitor.leave(kRefused);
+});
+
+test("the bar says what came of it: refused, without an answer, sent while somebody types", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  let answer = (route) => route.continue();
+  let silent = false;
+  await page.route(/\/api\/v1\/runs\?/, (route) => (silent ? route.abort() : route.continue()));
+  await page.route(/\/api\/v1\/runs$/, (route) => answer(route));
+  await area(page).fill(kTiny("typed-on"));
+  await standing(page, "Ready to submit.");
+  answer = (route) => route.fulfill({ status: 409, json: { detail: "the queue is full" } });
+  await submit(page).click();
+  await standing(page, "The controller refused this.");
+  await visitor.sees("the queue is full");
+  silent = true;
+  await area(page).fill(kTiny("typed-on", "\n"));
+  await standing(page, "Not checked: no answer. Trying again…");
+  silent = false;
+  await standing(page, "Ready to submit.");
+  let go;
+  const typed = new Promise((done) => (go = done));
+  answer = async (route) => {
+    await typed;
+    await route.continue();
+  };
+  await submit(page).click();
+  await page.getByRole("button", { name: "Submitting…" }).waitFor();
+  await field(page, "steps").fill("9");
+  go();
+  await page.waitForFunction(() => location.hash.startsWith("#/runs/typed-on-"));
+  await goTo(page, "/submit");
+  await area(page).waitFor();
+  assert.equal((await textNow(page)).steps, 9);
+  await visitor.leave(/status of (409|404|422)|ERR_FAILED/);
+});
+
+test("a YAML text that is refused leads to its line, not to a field that cannot be reached", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await area(page).fill(`data: {path: ${data}}\nsteps: -1\n`);
+  await page.locator(".notice.error", { hasText: "steps: is -1" }).waitFor();
+  await page.getByRole("button", { name: "Show line 2" }).waitFor();
+  assert.ok(await field(page, "steps").isDisabled());
+  assert.equal(await page.getByRole("button", { name: "Go to steps" }).count(), 0);
+  await visitor.leave(kRefused);
+});
+
+test("an address that names no run is shown as a short text", async () => {
+  const bad = `<img src=x onerror=window.stolen=1>\u001b[31m\u202e${"x".repeat(5000)}`;
+  const visitor = await arrive("/submit");
+  const { page } = visitor;
+  await field(page, "name").fill("typed");
+  await goTo(page, `/submit?${new URLSearchParams({ from: bad })}`);
+  const fill = page.getByRole("button", { name: /^Throw it away and fill from <img src=x/ });
+  assert.ok((await fill.innerText()).length < 250);
+  assert.doesNotMatch(await fill.innerText(), /\u001b|\u202e/);
+  await fill.click();
+  const title = page.locator(".notice.error strong");
+  assert.match(await title.innerText(), /^Not filled from <img src=x onerror/);
+  assert.ok((await title.innerText()).length < 250);
+  assert.doesNotMatch(await page.locator(".submit").innerText(), /\u001b|\u202e/);
+  assert.equal(await page.locator("#app img").count(), 0);
+  // What is typed now is checked as ever.
+  await field(page, "data.path").fill(data);
+  await standing(page, "Ready to submit.");
+  await visitor.leave(/status of 414/);
 });
 
 // With the answers of a controller of a Slurm cluster that has a plan.
@@ -441,20 +614,38 @@ plainTest("what is so by itself is left out, and what is not stays", () => {
     slurm: { partition: "", environment: { A: null, B: "" } },
     seed: 2 ** 60,
   };
-  const environment = { A: null, B: "" };
+  const environment = { B: "" }; // the value of A is told to nobody, and null is refused
   assert.deepEqual(file.pruned(config, known), { slurm: { environment } });
+  const hidden = { ...config, slurm: { partition: "", environment: { A: null } } };
+  assert.deepEqual(file.pruned(hidden, known), {});
   const task = "classification";
   assert.deepEqual(file.pruned({ ...config, task }, known), {
     evaluate: { samples: 1024 }, // of a task all samples are the default
     task,
     slurm: { environment },
   });
-  assert.deepEqual(file.roundedIn(config), ["seed"]);
+  assert.deepEqual(file.notCarried(config), ["seed", "slurm.environment.A"]);
+  assert.deepEqual(file.notCarried({ ...config, seed: 2 ** 53 - 1, slurm: {} }), []);
+  const keys = ["seed", "slurm.environment.A_KEY", "slurm.environment.OF_SITE"];
+  assert.deepEqual(file.namedIn("seed: 1\nslurm: {environment: {A_KEY: x}}", keys), keys.slice(0, 2));
   assert.deepEqual(file.withValue({ a: { b: 1 } }, "a.b", undefined), {});
   assert.deepEqual(file.withValue({ a: 3 }, "a.b.c", 1), { a: { b: { c: 1 } } });
 });
 
-plainTest("time limits, keys and lines of refusals, and words of a shell", () => {
+plainTest("what a run takes: its unit, and at most that where it begins with a checkpoint", () => {
+  const preview = (config) => ({ config: { steps: 7200, ...config }, scheduler: "local",
+    plan: { ranks: 8, timeline: { step_seconds: 0.5 } } });
+  const told = (config) =>
+    cost.costsOf(preview(config)).map(({ name, value }) => `${name} ${value.replaceAll("\u202f", " ")}`);
+  assert.deepEqual(told({ device: "cuda" }).slice(1), ["Training 1 h 00 min", "GPU-hours 8"]);
+  assert.deepEqual(told({ device: "auto" }).slice(1), ["Training 1 h 00 min", "GPU-hours 8"]);
+  assert.deepEqual(told({ device: "cpu" }).slice(1), ["Training 1 h 00 min", "rank-hours 8"]);
+  const from = { run: "RUN@newest", optimizer: true };
+  assert.deepEqual(told({ device: "auto", from }).slice(1),
+    ["Training at most 1 h 00 min", "GPU-hours at most 8"]);
+});
+
+plainTest("time limits, keys and lines of refusals", () => {
   for (const [limit, seconds] of [
     ["90", 5400],
     ["1:30:00", 5400],
@@ -469,5 +660,4 @@ plainTest("time limits, keys and lines of refusals, and words of a shell", () =>
   assert.equal(file.keyIn("run file:1: not valid YAML"), null);
   assert.equal(file.lineIn("run file:3: x"), 3);
   assert.deepEqual(file.lineRange("ab\ncd\ne", 2), [3, 5]);
-  assert.equal(file.quoted(["a", "b c", "d'e", ""]), "a 'b c' 'd'\\''e' ''");
 });

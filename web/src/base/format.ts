@@ -164,11 +164,26 @@ export function ago(iso: string, now: number): string {
   return unit(seconds / 86400, "d");
 }
 
-// Logs may carry escape sequences of a terminal; they mean nothing here.
+// What is not seen, or would turn the direction in which what is around it is read.
+export const kUnseen =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+
+// A line that was written anew, as progress bars are, is what was written last.
+function lastState(line: string): string {
+  return (
+    line
+      .split("\r")
+      .filter((state) => state !== "")
+      .pop() ?? ""
+  );
+}
+
+// Logs may carry escape sequences of a terminal; they mean nothing here. In time that grows with
+// the text alone, whatever is in it: names and notes are drawn often.
 export function withoutEscapes(text: string): string {
-  return text
+  const told = text
     .replace(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, "")
-    .replace(/\u001b\][^\u0007\u001b]*(\u0007|\u001b\\)/g, "")
-    .replace(/[^\n\r]*\r(?!\n)/g, "")
-    .replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, "");
+    .replace(/\u001b\][^\u0007\u001b]*(\u0007|\u001b\\)/g, "");
+  const lines = told.includes("\r") ? told.split("\n").map(lastState).join("\n") : told;
+  return lines.replace(kUnseen, "");
 }

@@ -41,7 +41,9 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
   const limit = new AbortController();
   const token = session.token();
   const abort = () => limit.abort();
-  const timer = setTimeout(abort, asked.milliseconds ?? kRequestMilliseconds);
+  const most = asked.milliseconds ?? kRequestMilliseconds;
+  const late = new Error(`no answer within ${most / 1000} s`);
+  const timer = setTimeout(() => limit.abort(late), most);
   signal.addEventListener("abort", abort);
   const isKept = asked.method === "GET" && !asked.isOnce;
   const known = isKept ? answers.get(path) : undefined;

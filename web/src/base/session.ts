@@ -73,13 +73,24 @@ function askOthers(problem: string | null) {
   setTimeout(() => standing === asked && become("closed", problem), kAskMilliseconds);
 }
 
+// What the page keeps for a session, such as the draft of a submission.
+function forgetAll() {
+  try {
+    for (const key of Object.keys(sessionStorage)) {
+      if (key.startsWith("regatta.")) sessionStorage.removeItem(key);
+    }
+  } catch {
+    // as above
+  }
+}
+
 // This tab and all others that have this session forget it. The controller does not: the API has no
 // request for that.
 function forget(left: string) {
   dead.add(left);
   if (token !== left) return;
   token = null;
-  store(null);
+  forgetAll();
   become("closed");
 }
 

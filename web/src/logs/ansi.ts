@@ -1,6 +1,7 @@
 // Escape sequences of a terminal, as far as they colour text. Those that would move or hide it are
 // dropped, as are characters that turn the direction of reading; a carriage return begins its line
 // anew, as progress bars want it.
+import { kUnseen } from "../base/format";
 
 // A colour is one of a terminal's 256, or "#rrggbb".
 export type Colour = number | string;
@@ -77,7 +78,7 @@ const isByte = (value: number | undefined): value is number => value != null && 
 // for the colour space.
 function extended(numbers: number[], colons: boolean): [Colour | null, number] {
   if (numbers[0] === 5) return [isByte(numbers[1]) ? numbers[1] : null, 2];
-  if (numbers[0] !== 2) return [null, numbers.length];
+  if (numbers[0] !== 2) return [null, Infinity]; // whatever comes, nobody knows what it means
   const from = colons && numbers.length > 4 ? 2 : 1;
   const parts = numbers.slice(from, from + 3);
   if (parts.length < 3 || !parts.every(isByte)) return [null, from + 3];
@@ -94,7 +95,7 @@ export function select(style: Style | null, parameters: string): Style | null {
     if (Number.isNaN(code)) return style;
     if (code === 38 || code === 48) {
       const colons = parts.length > 1;
-      const rest = colons ? parts.slice(1) : words.slice(i + 1).map(Number);
+      const rest = colons ? parts.slice(1) : words.slice(i + 1, i + 5).map(Number);
       const [colour, used] = extended(rest, colons);
       if (colour != null) next[code === 38 ? "fg" : "bg"] = colour;
       if (!colons) i += used;
@@ -114,7 +115,8 @@ const kTokens = new RegExp(
     "(?:\\u001b\\[|\\u009b)([0-?]*)[ -/]*([@-~])",
     // Texts for the terminal, such as its title: they end with a bell or a terminator on the line.
     "(?:\\u001b[\\]PX^_]|[\\u0090\\u0098\\u009d-\\u009f])" +
-      "[^\\u0007\\u001b\\u009c\\n\\r]*(?:\\u0007|\\u001b\\\\|\\u009c)",
+      // None of these begins in another, or many that do not end would be read again for each.
+      "[^\\u0007\\u001b\\u0080-\\u009f\\n\\r]*(?:\\u0007|\\u001b\\\\|\\u009c)",
     "(?:\\u001b\\[|\\u009b)[0-?]*[ -/]*$", // cut off: the rest has not come yet
     "\\u001b[ -/]*[0-~]?", // all other sequences
     "\\r|\\n",
@@ -123,8 +125,6 @@ const kTokens = new RegExp(
   ].join("|"),
   "gu",
 );
-const kUnseen =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
 class Lines {
   runs: Run[] = [];

@@ -28,7 +28,7 @@ function group(file: LogFile): string {
   return file.launch == null ? "Others" : `Launch ${file.launch}`;
 }
 
-export interface LogGroup {
+interface LogGroup {
   name: string;
   files: { name: string; title: string }[];
 }

@@ -1,7 +1,8 @@
 import type { RefObject } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import * as show from "../base/format";
 import { plain } from "./ansi";
+import type { Found } from "./found";
 import type { FoundLine } from "./logs_api";
 import type { Asked, UsedSearch } from "./use_search";
 
@@ -82,9 +83,9 @@ function Line({
   isCurrent: boolean;
   onGo: (line: FoundLine) => void;
 }) {
-  const text = plain(line.text);
-  const cut = Array.from(text.slice(0, kMostText + 1)).length < text.length;
-  const shown = cut ? Array.from(text).slice(0, kMostText).join("") : text;
+  const text = useMemo(() => plain(line.text), [line.text]);
+  const cut = text.length > 2 * kMostText || Array.from(text).length > kMostText;
+  const shown = cut ? Array.from(text.slice(0, 2 * kMostText)).slice(0, kMostText).join("") : text;
   const place = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (isCurrent) place.current?.scrollIntoView({ block: "nearest" });
@@ -108,11 +109,19 @@ function Line({
   );
 }
 
-function summary({ found, busy, isDone, isFull }: UsedSearch, current: number): string {
+function summary(
+  { found, busy, isDone, isFull }: UsedSearch,
+  current: number,
+  file: string | null,
+): string {
   const scanned = show.bytes(found.scanned);
   if (!isDone) return busy ? "Searching…" : "";
   const count = found.matches.length;
-  const end = found.next == null ? "all of it searched" : `${scanned} searched so far`;
+  const time = new Date(found.at).toLocaleTimeString("en-GB"); // a log may grow behind it
+  const other = found.file != null && found.file !== file;
+  const end =
+    (other ? `in ${show.withoutEscapes(found.file ?? "")}, ` : "") +
+    (found.next == null ? `all of it searched at ${time}` : `${scanned} searched so far`);
   if (count === 0) return `No line matches; ${end}${busy ? "…" : ""}`;
   const at = current >= 0 ? `${show.count(current + 1)} of ` : "";
   const more = found.next == null ? "" : " or more";
@@ -120,8 +129,35 @@ function summary({ found, busy, isDone, isFull }: UsedSearch, current: number): 
   return `${at}${lines}; ${end}${isFull ? "; no more are listed here" : ""}${busy ? "…" : ""}`;
 }
 
+function listOf(
+  { lines, matches }: Found,
+  now: FoundLine | undefined,
+  onGo: (line: FoundLine) => void,
+) {
+  if (matches.length === 0) return null;
+  const hasContext = lines.length > matches.length;
+  let last = 0;
+  return (
+    <ol class="hits" tabIndex={0} aria-label="Lines that were found">
+      {lines.map((line) => {
+        const gap = hasContext && last > 0 && line.line > last + 1;
+        last = line.line;
+        return [
+          gap && (
+            <li key={`gap ${line.line}`} class="gap" aria-hidden="true">
+              …
+            </li>
+          ),
+          <Line key={line.offset} line={line} isCurrent={line === now} onGo={onGo} />,
+        ];
+      })}
+    </ol>
+  );
+}
+
 export function Hits({
   search,
+  file,
   current,
   onGo,
   onNext,
@@ -129,6 +165,7 @@ export function Hits({
   onClose,
 }: {
   search: UsedSearch;
+  file: string | null; // that is shown
   current: number; // of the matches; −1: none
   onGo: (line: FoundLine) => void;
   onNext: () => void;
@@ -137,34 +174,22 @@ export function Hits({
 }) {
   const { found, busy, failure, isDone } = search;
   const now = found.matches[current];
-  const hasContext = found.lines.length > found.matches.length;
-  let last = 0;
+  const go = useRef(onGo);
+  go.current = onGo;
+  const goTo = useRef((line: FoundLine) => go.current(line));
+  // Thousands of lines, of which a log that is followed changes none.
+  const list = useMemo(() => listOf(found, now, goTo.current), [found.lines, now]);
   return (
     <>
       <div role="status" class="hits-head">
-        {(busy || isDone) && !failure && <span>{summary(search, current)}</span>}
+        {(busy || isDone) && !failure && <span>{summary(search, current, file)}</span>}
       </div>
       {failure && (
         <p class="failure" role="alert">
           Not searched: {show.withoutEscapes(failure)}
         </p>
       )}
-      {found.matches.length > 0 && (
-        <ol class="hits" tabIndex={0} aria-label="Lines that were found">
-          {found.lines.map((line) => {
-            const gap = hasContext && last > 0 && line.line > last + 1;
-            last = line.line;
-            return [
-              gap && (
-                <li key={`gap ${line.line}`} class="gap" aria-hidden="true">
-                  …
-                </li>
-              ),
-              <Line key={line.offset} line={line} isCurrent={line === now} onGo={onGo} />,
-            ];
-          })}
-        </ol>
-      )}
+      {list}
       {(isDone || failure) && (
         <div class="hits-tools">
           <button type="button" disabled={found.matches.length === 0} onClick={onPrevious}>
@@ -174,7 +199,7 @@ export function Hits({
             Next <kbd>n</kbd>
           </button>
           {found.next != null && !search.isFull && (
-            <button type="button" disabled={busy} onClick={() => void search.more()}>
+            <button type="button" aria-disabled={busy} onClick={() => void search.more()}>
               {busy ? "Searching…" : "Search on"}
             </button>
           )}

@@ -1,5 +1,5 @@
 import type { RefObject } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useId, useRef, useState } from "preact/hooks";
 import type { Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import { kMostDownload, quoted } from "../base/download";
@@ -10,7 +10,10 @@ import { usePreference } from "../base/preferences";
 import { setQuery, useRoute } from "../base/route";
 import { useAction } from "../parts/dialog";
 import { Command, DownloadButton } from "../parts/download";
+import { useKeptFocus } from "../parts/kept_focus";
 import { ErrorPanel } from "../parts/notices";
+import type { Found } from "./found";
+import { matchAt, nextMatch } from "./found";
 import { Hits, SearchForm } from "./log_search";
 import { LogText } from "./log_text";
 import type { LogWindow } from "./log_window";
@@ -24,7 +27,7 @@ import type { Asked } from "./use_search";
 import { useSearch } from "./use_search";
 
 // What programs call their errors; it is put into the search, where a reader may change it.
-export const kErrors =
+const kErrors =
   "\\b(error|fatal|panic|exception|traceback|segmentation fault|out of memory|killed|" +
   "no space left|not finite)\\b";
 
@@ -56,7 +59,9 @@ function FileChoice({
       <span class="visually-hidden">Log</span>
       <select
         value={value ?? ""}
-        onChange={(event) => setQuery({ file: event.currentTarget.value || null, at: null })}
+        onChange={(event) =>
+          setQuery({ file: event.currentTarget.value || null, at: null, of: null })
+        }
       >
         <option value="">Newest log{value == null && name}</option>
         {isUnknown && <option value={value}>{show.withoutEscapes(value)}</option>}
@@ -78,12 +83,14 @@ function FileChoice({
 // What of the log is here, and how to get at what is not.
 function Extent({ shown, at }: { shown: LogWindow; at: number | null }) {
   const [typed, setTyped] = useState("");
+  const [isBad, setIsBad] = useState(false);
+  const problem = useId();
   const go = (event: Event) => {
     event.preventDefault();
-    const offset = Number(typed.replace(/[\s,]/g, ""));
-    if (typed.trim() !== "" && Number.isSafeInteger(offset) && offset >= 0) {
-      setQuery({ at: String(Math.min(offset, Math.max(0, shown.size - 1))) });
-    }
+    const offset = /^\d[\d,\s]*$/.test(typed.trim()) ? Number(typed.replace(/[\s,]/g, "")) : NaN;
+    setIsBad(!Number.isSafeInteger(offset));
+    if (!Number.isSafeInteger(offset)) return;
+    setQuery({ at: String(Math.min(offset, Math.max(0, shown.size - 1))), of: shown.file });
   };
   const all = begin(shown) === 0 && end(shown) >= shown.size;
   const left = shown.size - (end(shown) - begin(shown));
@@ -102,12 +109,23 @@ function Extent({ shown, at }: { shown: LogWindow; at: number | null }) {
           <input
             value={typed}
             inputMode="numeric"
-            onInput={(event) => setTyped(event.currentTarget.value)}
+            aria-invalid={isBad ? "true" : undefined}
+            aria-describedby={isBad ? problem : undefined}
+            onInput={(event) => {
+              setTyped(event.currentTarget.value);
+              setIsBad(false);
+            }}
           />
         </label>{" "}
         <button type="submit" class="quiet">
           Go
         </button>
+        {isBad && (
+          <span class="failure" role="alert" id={problem}>
+            {" "}
+            Type the number of a byte: 0 or more, in digits.
+          </span>
+        )}
       </form>
     </div>
   );
@@ -133,40 +151,43 @@ function CopyShown({ box }: { box: RefObject<HTMLPreElement | null> }) {
   );
 }
 
-// The search, and which of its matches is the current one.
-function useHits(run: Run, file: string | null, asked: Asked) {
+// The search, and which of its matches is the current one: the one at the place of the address, or
+// where one was last.
+function useHits(run: Run, { chosen, file, at }: Place, asked: Asked) {
   const [again, setAgain] = useState(0);
-  const [current, setCurrent] = useState(-1);
-  const show = (line: FoundLine, index: number) => {
-    setCurrent(index);
-    setQuery({ at: String(line.offset) }, "replace");
-  };
-  const search = useSearch(run.id, file, asked, again, (line) => show(line, 0));
-  const { matches } = search.found;
+  const last = useRef<number | null>(null);
+  const isAsked = useRef(false); // by the reader, not by a link: then the first match is shown
+  const show = (line: FoundLine, { file: of }: Found) =>
+    setQuery({ at: String(line.offset), of }, "replace");
+  const search = useSearch(run.id, { chosen, file }, asked, again, (found) => {
+    const [first] = found.matches;
+    if (first && (isAsked.current || at == null)) show(first, found);
+    isAsked.current = false;
+  });
+  const { found } = search;
+  if (at != null) last.current = (file ?? found.file) === found.file ? at : null;
+  const place = last.current;
   const step = async (by: 1 | -1) => {
-    const next = current + by;
-    const known = matches[next];
-    if (known) return show(known, next);
+    const known = nextMatch(found, place, by);
+    if (known) return show(known, found);
     if (by < 0 || search.busy) return;
-    const found = await search.more();
-    const line = found?.matches[next];
-    if (line) show(line, next);
+    const more = await search.more();
+    const line = more && nextMatch(more, place, by);
+    if (line) show(line, more);
   };
   return {
     search,
-    current: current < matches.length ? current : -1,
+    current: matchAt(found, place),
     step: (by: 1 | -1) => void step(by),
-    // A line around a match counts as the match before it.
-    goTo: (line: FoundLine) =>
-      show(line, matches.filter((one) => one.offset <= line.offset).length - 1),
+    goTo: (line: FoundLine) => show(line, found),
     ask: (next: Asked) => {
-      setCurrent(-1);
+      isAsked.current = true;
       setAgain((count) => count + 1);
       setQuery({
         grep: next.grep || null,
         case: next.ignoreCase ? "ignore" : null,
         context: next.context > 0 ? String(next.context) : null,
-        ...(next.grep === "" && { at: null }),
+        ...(next.grep === "" && { at: null, of: null }),
       });
     },
   };
@@ -180,9 +201,28 @@ function askedIn(query: URLSearchParams): Asked {
     context: Number.isInteger(context) && context >= 0 && context <= 20 ? context : 0,
   };
 }
-function offsetIn(query: URLSearchParams): number | null {
-  const at = query.get("at");
-  return at != null && /^\d{1,15}$/.test(at) ? Number(at) : null;
+
+interface Place {
+  chosen: string | null; // null: the newest
+  at: number | null; // null: the end
+  file: string | null; // that the byte is of, whichever is the newest by now
+}
+function placeIn(query: URLSearchParams): Place {
+  const offset = query.get("at");
+  const at = offset != null && /^\d{1,15}$/.test(offset) ? Number(offset) : null;
+  const chosen = query.get("file");
+  return { chosen, at, file: (at == null ? null : query.get("of")) ?? chosen };
+}
+
+function BehindTheEnd({ size, at }: { size: number; at: number }) {
+  return (
+    <p class="nothing">
+      This log has {show.bytes(size)}; byte {show.count(at)} is behind its end.{" "}
+      <button type="button" onClick={() => setQuery({ at: null, of: null })}>
+        Show the end
+      </button>
+    </p>
+  );
 }
 
 function Empty({ files }: { files: LogFile[] }) {
@@ -239,7 +279,7 @@ function LogTools({
       >
         Wrap
       </button>
-      <CopyShown box={using.box} />
+      {shown != null && shown.pieces.length > 0 && <CopyShown box={using.box} />}
       {bytes > 0 && bytes <= kMostDownload && (
         <DownloadButton
           path={logPath(run.id, shown?.file ?? file)}
@@ -272,11 +312,13 @@ function Part({
     onPause();
     void act(load);
   };
+  const place = useRef<HTMLDivElement>(null);
+  useKeptFocus(place, box); // of a button that shows the last of what there is
   return (
-    <>
+    <div ref={place}>
       <Extent shown={shown} at={at} />
       {begin(shown) > 0 && (
-        <button type="button" class="quiet" disabled={busy} onClick={around(log.earlier)}>
+        <button type="button" class="quiet" aria-disabled={busy} onClick={around(log.earlier)}>
           Show what came before
         </button>
       )}
@@ -288,14 +330,14 @@ function Part({
         place={box}
         onLeave={onPause}
       />
-      {!log.isAtEnd && (
-        <button type="button" class="quiet" disabled={busy} onClick={around(log.later)}>
+      {end(shown) < shown.size && (
+        <button type="button" class="quiet" aria-disabled={busy} onClick={around(log.later)}>
           Show what comes after
         </button>
       )}
       {failure && (
         <p class="failure" role="alert">
-          {failure}
+          {show.withoutEscapes(failure)}
         </p>
       )}
       {shown.size > kMostDownload && (
@@ -306,27 +348,41 @@ function Part({
           <Command text={commandOf(using.run, shown.file ?? using.file)} />
         </>
       )}
-    </>
+    </div>
   );
+}
+
+// A window that does not follow is told by the list of logs how far its own has come since.
+function grown(shown: LogWindow | null, files: LogFile[]): LogWindow | null {
+  const bytes = files.find(({ name }) => name === shown?.file)?.bytes ?? 0;
+  return shown && bytes > shown.size ? { ...shown, size: bytes } : shown;
+}
+
+function Body({ files, ...part }: Parameters<typeof Part>[0] & { files: LogFile[] }) {
+  const { shown, at } = part;
+  if (shown.size === 0) return <Empty files={files} />;
+  if (at != null && shown.pieces.length === 0) return <BehindTheEnd size={shown.size} at={at} />;
+  return <Part {...part} />;
 }
 
 export function LogTab({ run }: { run: Run }) {
   const { query } = useRoute();
-  const file = query.get("file");
-  const at = offsetIn(query);
+  const where = placeIn(query);
+  const { file, at } = where;
   const asked = askedIn(query);
   const [paused, setPaused] = useState(false);
   const follows = at == null && !paused;
   const log = useLog(run, file, at, follows);
   const listed = useFiles(run);
-  const hits = useHits(run, file, asked);
+  const hits = useHits(run, where, asked);
   const field = useRef<HTMLInputElement>(null);
   const box = useRef<HTMLPreElement>(null);
-  const { shown, health } = log;
+  const { health } = log;
+  const shown = follows ? log.shown : grown(log.shown, listed?.files ?? []);
 
   const follow = () => {
     setPaused(follows);
-    if (!follows) setQuery({ at: null });
+    if (!follows) setQuery({ at: null, of: null });
   };
   const firstError = () => hits.ask({ ...asked, grep: kErrors, ignoreCase: true });
   useShortcuts([
@@ -336,7 +392,7 @@ export function LogTab({ run }: { run: Run }) {
     { keys: "n", does: "Next line found", act: () => hits.step(1) },
     { keys: "N", does: "Line found before", act: () => hits.step(-1) },
   ]);
-  const using = { run, file, log, follows, onFollow: follow, box };
+  const using = { run, file, log: { ...log, shown }, follows, onFollow: follow, box };
   return (
     <section class="logs" aria-label="Logs">
       <LogTools using={using} listed={listed} onFirstError={firstError} />
@@ -344,15 +400,19 @@ export function LogTab({ run }: { run: Run }) {
         asked={asked}
         field={field}
         onSearch={hits.ask}
-        onLeave={() => box.current?.focus()}
+        onLeave={() => (box.current ? box.current.focus() : field.current?.blur())}
       />
       <Hits
         search={hits.search}
+        file={shown ? shown.file : hits.search.found.file}
         current={hits.current}
         onGo={hits.goTo}
         onNext={() => hits.step(1)}
         onPrevious={() => hits.step(-1)}
-        onClose={() => hits.ask({ grep: "", ignoreCase: false, context: 0 })}
+        onClose={() => {
+          hits.ask({ grep: "", ignoreCase: false, context: 0 });
+          field.current?.focus();
+        }}
       />
       {health.refusal && (
         <ErrorPanel
@@ -361,9 +421,14 @@ export function LogTab({ run }: { run: Run }) {
         />
       )}
       {!shown && !health.refusal && <p class="loading">Loading log…</p>}
-      {shown?.pieces.length === 0 && <Empty files={listed?.files ?? []} />}
-      {shown != null && shown.pieces.length > 0 && (
-        <Part using={using} shown={shown} at={at} onPause={() => setPaused(true)} />
+      {shown && (
+        <Body
+          using={using}
+          shown={shown}
+          at={at}
+          files={listed?.files ?? []}
+          onPause={() => setPaused(true)}
+        />
       )}
     </section>
   );

@@ -20,7 +20,7 @@ export interface LogWindow {
 export const begin = (shown: LogWindow) => shown.pieces[0]?.offset ?? 0;
 export const end = (shown: LogWindow) => shown.pieces[shown.pieces.length - 1]?.next ?? 0;
 
-export function pieceOf(part: LogPart, asked: number): Piece {
+function pieceOf(part: LogPart, asked: number): Piece {
   const offset = part.offset ?? asked;
   return { offset, next: part.next, text: part.text, beginsInLine: part.begins_in_line ?? false };
 }

@@ -15,7 +15,6 @@ const kMore = 128 * 1024;
 export interface UsedLog {
   shown: LogWindow | null;
   health: Health;
-  isAtEnd: boolean;
   earlier: () => Promise<void>;
   later: () => Promise<void>;
 }
@@ -76,14 +75,19 @@ export function useLog(
     if (follows && at == null) await follow(signal);
   });
 
+  // What is beside the window is of the file that is shown, whichever is the newest by now.
+  const beside = async (offset: number, limit: number) => {
+    const asked = { file: shown?.file ?? file, offset, limit };
+    const part = await logApi.part(run.id, asked, never.current);
+    const now = held.current?.place === place ? held.current.shown : null;
+    return { part, now: now?.file === (part.file ?? null) ? now : null };
+  };
   const earlier = async () => {
     if (!shown) return;
     const last = begin(shown);
     const from = Math.max(0, last - kMore);
-    const asked = { file, offset: from, limit: Math.max(4, last - from) };
-    const part = await logApi.part(run.id, asked, never.current);
-    const now = held.current?.shown;
-    if (!now || held.current?.place !== place || begin(now) !== last) return;
+    const { part, now } = await beside(from, Math.max(4, last - from));
+    if (!now || begin(now) !== last) return;
     // The API gives no less than four bytes.
     const text = last - from < 4 ? part.text.slice(0, last - from) : part.text;
     keep(prepend(now, { ...part, text, next: last }));
@@ -91,15 +95,11 @@ export function useLog(
   const later = async () => {
     if (!shown) return;
     const first = end(shown);
-    const part = await logApi.part(
-      run.id,
-      { file, offset: first, limit: kMore },
-      never.current,
-    );
-    const now = held.current?.shown;
-    if (!now || held.current?.place !== place || end(now) !== first) return;
-    if (!isOther(now, part)) keep(append(now, part));
+    const { part, now } = await beside(first, kMore);
+    if (!now || end(now) !== first) return;
+    if (!isOther(now, part)) return keep(append(now, part));
+    const anew = await opened(run.id, now.file, at, never.current); // it was cut
+    if (held.current?.place === place) keep(anew);
   };
-  const isAtEnd = shown != null && end(shown) >= shown.size;
-  return { shown, health, isAtEnd, earlier, later };
+  return { shown, health, earlier, later };
 }

@@ -1,10 +1,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { messageOf } from "../base/request";
-import type { FoundLine } from "./logs_api";
+import type { Found } from "./found";
 import { logApi } from "./logs_api";
 
 const kPageMatches = 100;
 const kMostMatches = 2000; // on the page
+const kMostLines = 10_000; // likewise, with those around
 const kMostAnswers = 16; // in which nothing may be found, of about 16 MiB each
 
 export interface Asked {
@@ -12,13 +13,7 @@ export interface Asked {
   ignoreCase: boolean;
   context: number;
 }
-export interface Found {
-  lines: FoundLine[];
-  matches: FoundLine[];
-  scanned: number; // bytes
-  next: string | null; // where to go on
-}
-const kNone: Found = { lines: [], matches: [], scanned: 0, next: null };
+const kNone: Found = { lines: [], matches: [], scanned: 0, next: null, file: null, at: 0 };
 
 export interface UsedSearch {
   found: Found;
@@ -41,15 +36,15 @@ function askPage(
   return logApi.search(run, asked, signal);
 }
 
-// Searches one log on the server, page by page; again when `again` is another.
+// Searches one log on the server, page by page; anew when another is chosen, or `again` changes.
 export function useSearch(
   run: string,
-  file: string | null,
+  { chosen, file }: { chosen: string | null; file: string | null }, // null: the newest
   asked: Asked,
   again: number,
-  onFirst: (match: FoundLine) => void,
+  onFirst: (found: Found) => void,
 ): UsedSearch {
-  const key = JSON.stringify([run, file, asked, again]);
+  const key = JSON.stringify([run, chosen, asked, again]);
   const [state, setState] = useState({ key: "", found: kNone, busy: false, failure: "" });
   const stop = useRef(new AbortController());
   const first = useRef(onFirst);
@@ -60,12 +55,12 @@ export function useSearch(
     let found = from;
     try {
       for (let answer = 0; answer < kMostAnswers; ++answer) {
-        const page = await askPage(run, file, asked, found.next, signal);
+        const page = await askPage(run, found.file ?? file, asked, found.next, signal);
         const lines = [...found.lines, ...page.lines];
         const matches = lines.filter((line) => line.match);
         const isNew = matches.length > found.matches.length;
         const scanned = found.scanned + page.scanned_bytes;
-        found = { lines, matches, scanned, next: page.next };
+        found = { lines, matches, scanned, next: page.next, file: page.file, at: Date.now() };
         if (isNew || page.next == null) break;
         setState({ key, found, busy: true, failure: "" });
       }
@@ -82,7 +77,7 @@ export function useSearch(
     if (asked.grep === "") setState({ key, found: kNone, busy: false, failure: "" });
     else {
       void read(kNone, control.signal).then((found) => {
-        if (found?.matches[0]) first.current(found.matches[0]);
+        if (found) first.current(found);
       });
     }
     return () => control.abort();
@@ -90,7 +85,7 @@ export function useSearch(
 
   const isNow = state.key === key;
   const found = isNow ? state.found : kNone;
-  const isFull = found.matches.length >= kMostMatches;
+  const isFull = found.matches.length >= kMostMatches || found.lines.length >= kMostLines;
   const more = async () => {
     if (!isNow || state.busy || found.next == null || isFull) return null;
     return read(found, stop.current.signal);

@@ -8,6 +8,7 @@ export const kKeysOf: { where: string; keys: [string, string][] }[] = [
       ["j", "Next run"],
       ["k", "Previous run"],
       ["x", "Select the run"],
+      ["c", "Compare the selected runs"],
       ["Escape", "Select nothing"],
     ],
   },
@@ -18,6 +19,33 @@ export const kKeysOf: { where: string; keys: [string, string][] }[] = [
       ["]", "Next tab"],
       ["[", "Tab before"],
       ["Escape", "Back to the runs"],
+    ],
+  },
+  {
+    where: "Log of a run",
+    keys: [
+      ["/", "Search in the log"],
+      ["f", "Follow the log, or pause"],
+      ["e", "First error of the log"],
+      ["n", "Next line found"],
+      ["N", "Line found before"],
+    ],
+  },
+  {
+    where: "Compare",
+    keys: [
+      ["a", "Add a run to the comparison"],
+      ["d", "Only differences, or everything"],
+      ["Escape", "All lines, then back to the runs"],
+    ],
+  },
+  {
+    where: "Nodes",
+    keys: [
+      ["/", "Search nodes"],
+      ["j", "Next node"],
+      ["k", "Node before"],
+      ["Escape", "Close the node"],
     ],
   },
   { where: "Events", keys: [[".", "Show new events"]] },

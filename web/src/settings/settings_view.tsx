@@ -51,7 +51,7 @@ function Looks() {
         ))}
       </fieldset>
       <p>
-        <button type="button" disabled={columns == null} onClick={() => setColumns(null)}>
+        <button type="button" aria-disabled={columns == null} onClick={() => setColumns(null)}>
           Reset the columns of the list of runs
         </button>{" "}
         <span class="small" role="status">
@@ -85,12 +85,14 @@ function KeyTable({ where, keys }: { where: string; keys: [string, string][] }) 
 function Keys() {
   const [everywhere, setEverywhere] = useState<[string, string][]>([]);
   useEffect(() => {
-    setEverywhere(shortcuts().map(({ keys, does }) => [keys, does]));
+    const keys = shortcuts().map(({ keys, does }): [string, string] => [keys, does]);
+    setEverywhere([...keys, ["Enter", "Open what has the focus"]]);
   }, []);
   return (
     <Part title="Keys">
       <p class="small">
-        They work while no field has the focus; ? tells all of the view one is in.
+        Those with Ctrl work everywhere, the others while no field has the focus and no dialog is
+        open; ? tells all of the view one is in.
       </p>
       <div class="key-tables">
         <KeyTable where="Everywhere" keys={everywhere} />

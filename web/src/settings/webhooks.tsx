@@ -1,6 +1,8 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { count, withoutEscapes } from "../base/format";
+import { Refusal, messageOf } from "../base/request";
 import { Dialog, useAction } from "../parts/dialog";
+import { useKeptFocus } from "../parts/kept_focus";
 import { When } from "../parts/when";
 import type { Webhook } from "./settings_api";
 import { settings } from "./settings_api";
@@ -13,6 +15,28 @@ const kStates = {
   retrying: "! retrying",
   dead: "✗ given up",
 } as const;
+
+const kMostCounted = 10_000; // of what waits: the API counts no further
+
+const waiting = (events: number) =>
+  events >= kMostCounted ? `${count(kMostCounted)} or more` : count(events);
+
+function behind(events: number): string {
+  if (events >= kMostCounted) return "All that wait behind it";
+  const others = Math.max(0, events - 1);
+  return others === 1 ? "The one behind it" : `The ${count(others)} behind it`;
+}
+
+// What is said where it fails. A request without an answer may have done what it asked for.
+async function asked<T>(done: string, answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    const why = clean(messageOf(error));
+    if (error instanceof Refusal) throw new Error(`Not ${done}: ${why}`);
+    throw new Error(`No answer; it may have been ${done}: ${why}`);
+  }
+}
 
 function SkipDialog({
   webhook,
@@ -29,12 +53,12 @@ function SkipDialog({
       {(close) => (
         <>
           <p>
-            The event that fails is never sent to this receiver. The{" "}
-            {count(Math.max(0, webhook.waiting - 1))} behind it are sent next.
+            The event that fails is never sent to this receiver. {behind(webhook.waiting)}{" "}
+            {webhook.waiting === 2 ? "is" : "are"} sent next.
           </p>
           {failure && (
             <p class="failure" role="alert">
-              Not skipped: {failure}
+              {failure}
             </p>
           )}
           <div class="buttons">
@@ -44,10 +68,10 @@ function SkipDialog({
             <button
               type="button"
               class="danger solid"
-              disabled={busy}
+              aria-disabled={busy}
               onClick={() =>
                 act(async () => {
-                  onDone(await settings.skip(webhook.name));
+                  onDone(await asked("skipped", settings.skip(webhook.name)));
                   close();
                 })
               }
@@ -69,8 +93,10 @@ function Actions({ webhook, onDone }: { webhook: Webhook; onDone: (next: Webhook
     <div class="buttons-row">
       <button
         type="button"
-        disabled={busy}
-        onClick={() => act(async () => onDone(await settings.redeliver(webhook.name)))}
+        aria-disabled={busy}
+        onClick={() =>
+          act(async () => onDone(await asked("tried", settings.redeliver(webhook.name))))
+        }
       >
         {busy ? "Trying…" : "Try again now"}
       </button>
@@ -79,7 +105,7 @@ function Actions({ webhook, onDone }: { webhook: Webhook; onDone: (next: Webhook
       </button>
       {failure && (
         <p class="failure" role="alert">
-          Not tried: {failure}
+          {failure}
         </p>
       )}
       {asks && <SkipDialog webhook={webhook} onDone={onDone} onClose={() => setAsks(false)} />}
@@ -89,15 +115,17 @@ function Actions({ webhook, onDone }: { webhook: Webhook; onDone: (next: Webhook
 
 function Row({ webhook, onDone }: { webhook: Webhook; onDone: (next: Webhook) => void }) {
   const bad = webhook.state === "dead" || webhook.state === "retrying";
+  const place = useRef<HTMLTableCellElement>(null);
+  useKeptFocus(place); // the buttons go when nothing fails any more
   return (
     <tr>
       <th scope="row">
         {clean(webhook.name)}
         <span class="small">{clean(webhook.url)}</span>
       </th>
-      <td data-name="Events">{webhook.kinds.length > 0 ? webhook.kinds.join(", ") : "all"}</td>
-      <td data-name="State">
-        <span class={bad ? "failure" : ""}>{kStates[webhook.state] ?? webhook.state}</span>
+      <td data-name="Events">{webhook.kinds.map(clean).join(", ") || "all"}</td>
+      <td data-name="State" ref={place} tabIndex={-1}>
+        <span class={bad ? "failure" : ""}>{kStates[webhook.state] ?? clean(webhook.state)}</span>
         {webhook.failures > 0 && (
           <span class="small">
             {count(webhook.failures)} {webhook.failures === 1 ? "failure" : "failures"} since{" "}
@@ -117,7 +145,7 @@ function Row({ webhook, onDone }: { webhook: Webhook; onDone: (next: Webhook) =>
         {webhook.delivered != null && <span class="small">event {webhook.delivered}</span>}
       </td>
       <td class="num" data-name="Waiting">
-        {count(webhook.waiting)}
+        {waiting(webhook.waiting)}
       </td>
     </tr>
   );

@@ -15,7 +15,7 @@ export function secondsOfLimit(limit: unknown): number | null {
   );
 }
 
-export interface Cost {
+interface Cost {
   name: string;
   value: string;
   note: string;
@@ -28,17 +28,22 @@ export function costsOf({ config, plan, scheduler }: Preview): Cost[] {
   const step = plan?.timeline?.step_seconds;
   if (plan && step != null && Number.isFinite(steps)) {
     const seconds = step * steps;
-    const unit = config.device === "cuda" ? "GPU" : "rank";
+    // As everywhere on the page: the device of a rank is a GPU, unless the run says otherwise.
+    const unit = config.device === "cpu" ? "rank" : "GPU";
+    // Which goes on at the step of its checkpoint; the preview does not tell which that is.
+    const goesOn = valueAt(config, "from.optimizer") === true;
+    const most = goesOn ? "at most " : "";
+    const less = goesOn ? ", less those that the checkpoint has" : "";
     found.push(
       { name: "Predicted step", value: duration(step), note: `on ${count(plan.ranks)} ranks` },
       {
         name: "Training",
-        value: duration(seconds),
-        note: `${count(steps)} steps, without start, evaluations and checkpoints`,
+        value: most + duration(seconds),
+        note: `${count(steps)} steps${less}, without start, evaluations and checkpoints`,
       },
       {
         name: `${unit}-hours`,
-        value: hours((seconds * plan.ranks) / 3600),
+        value: most + hours((seconds * plan.ranks) / 3600),
         note: "of that time",
       },
     );

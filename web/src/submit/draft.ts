@@ -2,14 +2,32 @@
 import { useRef, useState } from "preact/hooks";
 import type { Submission } from "./submit_api";
 
+// A text that something else has taken the place of.
+export interface Replaced {
+  text: string;
+  lost: string[];
+  by: "form" | "file";
+}
+
 export interface Draft extends Submission {
   from: string | null; // the run that it was filled from
-  yaml: string | null; // the text that a change in the form has replaced
+  filled: string | null; // what that was, as identity() has it
+  lost: string[]; // keys whose values the page could not carry over into the text
+  before: Replaced | null;
   // What was sent last, and with which Idempotency-Key: an equal request makes no second run.
   sent: { key: string; what: string } | null;
 }
 
-export const kEmpty: Draft = { text: "", after: "", tags: "", from: null, yaml: null, sent: null };
+export const kEmpty: Draft = {
+  text: "",
+  after: "",
+  tags: "",
+  from: null,
+  filled: null,
+  lost: [],
+  before: null,
+  sent: null,
+};
 
 const kKey = "regatta.submit";
 
@@ -36,7 +54,10 @@ export function isEmpty({ text, after, tags }: Submission): boolean {
   return `${text}${after}${tags}`.trim() === "";
 }
 
-const identity = ({ text, after, tags }: Submission) => JSON.stringify([text, after, tags]);
+export const identity = ({ text, after, tags }: Submission) => JSON.stringify([text, after, tags]);
+
+// Whether somebody has typed what a fill from a run would throw away.
+export const isTyped = (draft: Draft) => !isEmpty(draft) && identity(draft) !== draft.filled;
 
 // 128 random bits. crypto.randomUUID is for https and loopback only.
 function freshKey(): string {

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { same, standardText, textOf, valueOf } from "./run_file";
 import type { Field } from "./schema";
 
-export const fieldId = (key: string) => `field-${key.replaceAll(".", "-")}`;
+const fieldId = (key: string) => `field-${key.replaceAll(".", "-")}`;
 
 // Goes to a field, wherever it is folded away.
 export function goToField(key: string) {

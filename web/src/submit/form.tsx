@@ -1,4 +1,5 @@
 import { useEffect, useRef } from "preact/hooks";
+import { withoutEscapes } from "../base/format";
 import type { Values } from "./run_file";
 import { valueAt, withValue } from "./run_file";
 import { FieldRow } from "./field";
@@ -52,7 +53,16 @@ function Folded({ title, fields, ...shared }: Shared & { title: string; fields: 
   );
 }
 
-export function Form({ groups, locked, ...shared }: Shared & { groups: Group[]; locked: boolean }) {
+export function Form({
+  groups,
+  locked,
+  loses,
+  ...shared
+}: Shared & {
+  groups: Group[];
+  locked: boolean;
+  loses: string[]; // keys of the text whose values a change here cannot keep
+}) {
   const usual = groups.filter((group) => group.usual.length > 0);
   const others = groups.filter((group) => group.usual.length === 0);
   return (
@@ -60,6 +70,12 @@ export function Form({ groups, locked, ...shared }: Shared & { groups: Group[]; 
       <h2 id="submit-form">Form</h2>
       {locked && (
         <p class="small">The fields follow once the controller can read the text as a run file.</p>
+      )}
+      {!locked && loses.length > 0 && (
+        <p class="small">
+          A change here would lose {withoutEscapes(loses.join(", "))}; the text has it. Change the
+          text, or set it again here.
+        </p>
       )}
       {usual.map((group) => (
         <fieldset key={group.key} disabled={locked}>

@@ -1,3 +1,4 @@
+import { withoutEscapes } from "../base/format";
 import { Dialog } from "../parts/dialog";
 import { ErrorPanel } from "../parts/notices";
 import type { Draft } from "./draft";
@@ -6,11 +7,15 @@ import { CheckList } from "./preview";
 import type { useSource } from "./state";
 import type { Check } from "./submit_api";
 
+// An address may say anything in place of a run's name.
+export const shownId = (id: string) => withoutEscapes(id.slice(0, 200));
+
 export function Notices({
   from,
   source,
   failure,
   draft,
+  setAgain,
   lost,
   notSent,
 }: {
@@ -18,6 +23,7 @@ export function Notices({
   source: ReturnType<typeof useSource>;
   failure: string | null;
   draft: Draft;
+  setAgain: string[]; // keys
   lost: boolean;
   notSent: string | null;
 }) {
@@ -25,27 +31,39 @@ export function Notices({
     <>
       {failure && (
         <section class="notice away" role="status">
-          <strong>The controller does not answer</strong>: {failure}. What was typed is kept.
+          <strong>The controller does not answer</strong>: {withoutEscapes(failure)}. What was typed
+          is kept.
         </section>
       )}
       {source.failure && (
-        <ErrorPanel title={`Not filled from ${from ?? "the run"}`} text={source.failure} />
+        <ErrorPanel
+          title={`Not filled from ${shownId(from ?? "the run")}`}
+          text={withoutEscapes(source.failure)}
+        />
       )}
-      {source.rounded.length > 0 && (
-        <section class="notice warning">
-          <strong>Set again</strong>: {source.rounded.join(", ")}. A browser cannot carry over whole
-          numbers as large as the run’s.
-        </section>
-      )}
+      {setAgain.length > 0 && <SetAgain keys={setAgain} />}
       {notSent && (
         <section class="notice error" role="alert">
-          <strong>No answer to the submission</strong>: {notSent}.{" "}
+          <strong>No answer to the submission</strong>: {withoutEscapes(notSent)}.{" "}
           {lost && !sentOther(draft)
             ? "Submitting it again as it is makes no second run."
             : "It may have arrived: look at the list of runs before submitting what was changed."}
         </section>
       )}
     </>
+  );
+}
+
+function SetAgain({ keys }: { keys: string[] }) {
+  const variables = keys.filter((key) => key.startsWith("slurm.environment."));
+  return (
+    <section class="notice warning" role="status">
+      <strong>Set again</strong>: {keys.map(withoutEscapes).join(", ")}.
+      {variables.length < keys.length && " A browser cannot carry over whole numbers that large."}
+      {variables.length > 0 &&
+        " The controller tells nobody the values of variables; those of the site’s defaults come" +
+          " by themselves."}
+    </section>
   );
 }
 
@@ -64,7 +82,7 @@ export function InTheWay({ id, onKeep, onFill }: InTheWayProps) {
           Keep it
         </button>
         <button type="button" onClick={onFill}>
-          Throw it away and fill from {id}
+          Throw it away and fill from {shownId(id)}
         </button>
       </div>
     </section>

@@ -1,9 +1,9 @@
+import { quoted } from "../base/download";
 import * as show from "../base/format";
 import { CopyButton } from "../parts/copy_button";
 import { Figure } from "../parts/figure";
 import type { Plan } from "../base/api";
 import { costsOf } from "./cost";
-import { quoted } from "./run_file";
 import type { Check, Preview } from "./submit_api";
 
 const clean = show.withoutEscapes;
@@ -102,7 +102,7 @@ export function PreviewPart({ preview }: { preview: Preview }) {
       <dl class="details">
         <div>
           <dt>Scheduler</dt>
-          <dd>{preview.scheduler}</dd>
+          <dd>{clean(preview.scheduler)}</dd>
         </div>
         <div>
           <dt>Directory</dt>
@@ -125,7 +125,7 @@ export function PreviewPart({ preview }: { preview: Preview }) {
       </dl>
       {plan ? <PlanPart plan={plan} /> : <p class="small">The preview has no plan.</p>}
       {script != null && <Folded title="Batch script" text={script} />}
-      <Folded title="Command" text={quoted(preview.command)} />
+      <Folded title="Command" text={preview.command.map(quoted).join(" ")} />
       {config && (
         <Folded title="Configuration with all defaults" text={JSON.stringify(config, null, 2)} />
       )}

@@ -34,10 +34,12 @@ function reason({ message, key }: Problem): string {
 export function ProblemPanel({
   problem,
   groups,
+  locked,
   onLine,
 }: {
   problem: Problem;
   groups: Group[];
+  locked: boolean; // the form's fields, to which one then cannot go
   onLine: (line: number) => void;
 }) {
   const field = fieldAt(groups, problem.key);
@@ -47,7 +49,7 @@ export function ProblemPanel({
       <strong>The controller would refuse this</strong>
       <p>{withoutEscapes(problem.message)}</p>
       <div class="buttons-left">
-        {field && (
+        {field && !locked && (
           <button type="button" onClick={() => goToField(field.key)}>
             Go to {field.key}
           </button>

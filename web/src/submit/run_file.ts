@@ -3,7 +3,7 @@ import type { Field, Kind, Schema } from "./schema";
 
 export type Values = Record<string, unknown>;
 
-export function isTable(value: unknown): value is Values {
+function isTable(value: unknown): value is Values {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
@@ -21,7 +21,7 @@ export function same(a: unknown, b: unknown): boolean {
 }
 
 // Of two ways to write a thing, the one that the form has.
-export function normalised(values: Values): Values {
+function normalised(values: Values): Values {
   const next = { ...values };
   if (Array.isArray(next.data)) next.data = { mixture: next.data };
   if (typeof next.from === "string") {
@@ -89,28 +89,41 @@ function prunedTable(config: Values, schema: Schema, prefix: string, task: unkno
     const sure = !kOfTask.has(key) || task === "pretraining";
     if (sure && own.default !== undefined && same(value, own.default)) continue;
     if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value)) {
-      continue; // see roundedIn
+      continue; // see notCarried
     }
     kept[name] = value;
   }
   return kept;
 }
 
-// A run's configuration without what is so by itself.
+const kEnvironment = "slurm.environment";
+
+// A run's configuration without what is so by itself, and without what notCarried() names.
 export function pruned(config: Values, schema: Schema): Values {
   // A run that was submitted with the defaults of a site has them in it: an empty value is one
   // that nobody has set. A variable may well be empty.
   const kept = prunedTable(config, schema, "", config.task ?? "pretraining");
-  const environment = valueAt(config, "slurm.environment");
-  return normalised(
-    isTable(environment) && Object.keys(environment).length > 0
-      ? withValue(kept, "slurm.environment", environment)
-      : kept,
-  );
+  const all = valueAt(config, kEnvironment);
+  const told = isTable(all) ? Object.entries(all).filter(([, value]) => value !== null) : [];
+  const environment = told.length > 0 ? Object.fromEntries(told) : undefined;
+  return normalised(withValue(kept, kEnvironment, environment));
 }
 
-// Keys whose whole numbers are too large for the browser: it has them rounded.
-export function roundedIn(config: Values, prefix = ""): string[] {
+// Keys whose values do not come over: whole numbers that a browser rounds, and variables, whose
+// values the controller tells nobody. Left out they are the defaults; a variable of the defaults of
+// the site comes by itself.
+export function notCarried(config: Values): string[] {
+  const all = valueAt(config, kEnvironment);
+  const hidden = isTable(all) ? Object.keys(all).filter((name) => all[name] === null) : [];
+  return [...roundedIn(config), ...hidden.map((name) => `${kEnvironment}.${name}`)];
+}
+
+// Of these those that this text, which is no JSON, seems to set: it has their names.
+export function namedIn(text: string, keys: string[]): string[] {
+  return keys.filter((key) => text.includes(key.slice(key.lastIndexOf(".") + 1)));
+}
+
+function roundedIn(config: Values, prefix = ""): string[] {
   return Object.entries(config).flatMap(([name, value]): string[] => {
     if (isTable(value)) return roundedIn(value, `${prefix}${name}.`);
     const rounded =
@@ -211,11 +224,4 @@ export function lineRange(text: string, line: number): [number, number] {
   const at = Math.max(0, Math.min(line, lines.length) - 1);
   const begin = lines.slice(0, at).reduce((sum, one) => sum + one.length + 1, 0);
   return [begin, begin + (lines[at] ?? "").length];
-}
-
-// A command as a shell reads it.
-export function quoted(words: string[]): string {
-  return words
-    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`))
-    .join(" ");
 }

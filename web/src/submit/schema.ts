@@ -69,7 +69,7 @@ function kindOf(key: string, schema: Schema): Kind {
 const figure = (value: number) =>
   Number.isInteger(value) && Math.abs(value) < 1e15 ? count(value) : String(value);
 
-export function rangeOf(schema: Schema): string {
+function rangeOf(schema: Schema): string {
   const { minimum, exclusiveMinimum, maximum, exclusiveMaximum } = schema;
   const low = minimum ?? exclusiveMinimum;
   const high = maximum ?? exclusiveMaximum;

@@ -3,14 +3,14 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Run } from "../base/api";
 import { api } from "../base/api";
 import { Refusal, messageOf } from "../base/request";
-import { go, parseRoute, runHash } from "../base/route";
+import { go, parseRoute, runHash, setQuery } from "../base/route";
 import { useAction } from "../parts/dialog";
 import type { Checked, Problem } from "./check";
 import { problemOf, sameSubmission } from "./check";
 import type { Draft } from "./draft";
-import { isEmpty, kEmpty, withKey } from "./draft";
+import { identity, isTyped, kEmpty, withKey } from "./draft";
 import type { Values } from "./run_file";
-import { asText, parsed, pruned, roundedIn } from "./run_file";
+import { asText, namedIn, notCarried, parsed, pruned } from "./run_file";
 import type { Schema } from "./schema";
 import { submissions } from "./submit_api";
 
@@ -32,44 +32,56 @@ export function useSchema() {
   return { schema, failure, again: () => setTries(tries + 1) };
 }
 
-// Fills the draft from a run, once, unless something was typed meanwhile.
+// Fills the draft from the run that the address names, unless something was typed; then the address
+// names it no more, and a reload is of what was typed since.
 export function useSource(
   id: string | null,
   draft: Draft,
   schema: Schema | null,
   change: (changes: Partial<Draft>) => void,
 ) {
-  const [failure, setFailure] = useState<string | null>(null);
-  const [rounded, setRounded] = useState<string[]>([]);
-  const waits = id != null && draft.from !== id;
-  const inTheWay = waits && !isEmpty(draft);
+  const [failed, setFailed] = useState<{ id: string; text: string } | null>(null);
+  const failure = failed?.id === id ? (failed?.text ?? null) : null;
+  const waits = id != null && failure == null;
+  const inTheWay = waits && isTyped(draft);
   useEffect(() => {
     if (!waits || inTheWay || !schema || id == null) return;
     const stop = new AbortController();
+    const fail = (text: string) => setFailed({ id, text });
     api.run(id, stop.signal).then(
-      (run: Run) => {
-        setFailure(run.config ? null : "The controller does not know its configuration.");
-        const values = run.config ? pruned(run.config, schema) : {};
-        setRounded(run.config ? roundedIn(run.config) : []);
-        change({ ...kEmpty, text: asText(values), tags: run.tags.join(", "), from: id });
+      ({ config, tags }: Run) => {
+        if (stop.signal.aborted) return;
+        if (!config) return fail("The controller does not know its configuration.");
+        const text = asText(pruned(config, schema));
+        const next = { ...kEmpty, text, tags: tags.join(", "), from: id, lost: notCarried(config) };
+        change({ ...next, filled: identity(next) });
+        setQuery({ from: null }, "replace");
       },
-      (error: unknown) => !stop.signal.aborted && setFailure(messageOf(error)),
+      (error: unknown) => !stop.signal.aborted && fail(messageOf(error)),
     );
     return () => stop.abort();
   }, [id, waits, inTheWay, schema]);
-  return { failure, rounded, waits, inTheWay };
+  return { failure, waits, inTheWay };
 }
 
 // The form's values: those of a JSON text at once, those of a YAML text when the controller has
-// read it.
+// read it; and what of these a change in the form would lose.
 export function useValues(text: string, checked: Checked | null, schema: Schema | null) {
-  const kept = useRef<{ of: string; values: Values }>({ of: "", values: {} });
+  const kept = useRef<{ of: string; values: Values; loses: string[] }>({
+    of: "",
+    values: {},
+    loses: [],
+  });
   const config = checked?.of.text === text ? checked.preview?.config : null;
-  const values = useMemo(() => {
-    return parsed(text) ?? (config && schema ? pruned(config, schema) : null);
+  const read = useMemo(() => {
+    const values = parsed(text);
+    if (values) return { values, loses: [] };
+    if (!config || !schema) return null;
+    return { values: pruned(config, schema), loses: namedIn(text, notCarried(config)) };
   }, [text, config, schema]);
-  if (values) kept.current = { of: text, values };
-  return { values: kept.current.values, locked: kept.current.of !== text };
+  if (read) kept.current = { of: text, ...read };
+  const { of, values, loses } = kept.current;
+  return { values, locked: of !== text, loses };
 }
 
 // Sends the draft: once for a double click, and under one key until an answer has come.
@@ -77,6 +89,8 @@ export function useSubmit(draft: Draft, change: (changes: Partial<Draft>) => voi
   const { busy, failure, act } = useAction();
   const [refused, setRefused] = useState<Problem & { of: Draft } | null>(null);
   const [lost, setLost] = useState(false);
+  const newest = useRef(draft);
+  newest.current = draft;
   const submit = () =>
     act(async () => {
       setRefused(null);
@@ -84,7 +98,9 @@ export function useSubmit(draft: Draft, change: (changes: Partial<Draft>) => voi
       change({ sent: keyed.sent }); // before it is sent: a reload in between keeps the key
       try {
         const run = await submissions.submit(keyed, keyed.sent.key);
-        change(kEmpty);
+        // What was typed since is of another submission.
+        if (identity(newest.current) === keyed.sent.what) change(kEmpty);
+        else change({ sent: null });
         if (parseRoute(location.hash).page === "submit") go(runHash(run.id));
       } catch (error) {
         setLost(!(error instanceof Refusal));

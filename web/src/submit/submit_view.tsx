@@ -1,19 +1,20 @@
-import type { Ref } from "preact";
+import type { RefObject } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { withoutEscapes } from "../base/format";
 import { useShortcuts } from "../base/keys";
 import { runHash, setQuery } from "../base/route";
+import { useKeptFocus } from "../parts/kept_focus";
 import { ErrorPanel } from "../parts/notices";
 import type { Checked, Problem } from "./check";
 import { useCheck } from "./check";
-import type { Draft } from "./draft";
+import type { Draft, Replaced } from "./draft";
 import { isEmpty, kEmpty, useDraft } from "./draft";
 import { Form } from "./form";
-import { AnywayDialog, DiscardDialog, InTheWay, Notices } from "./notices";
+import { AnywayDialog, DiscardDialog, InTheWay, Notices, shownId } from "./notices";
 import { PreviewPart } from "./preview";
 import { ProblemPanel, faultsOf } from "./problem";
 import type { Values } from "./run_file";
-import { asText, lineRange, parsed } from "./run_file";
+import { asText, lineRange, parsed, valueAt } from "./run_file";
 import type { Schema } from "./schema";
 import { groupsOf } from "./schema";
 import { useSchema, useSource, useSubmit, useValues } from "./state";
@@ -59,38 +60,39 @@ function Beside({
   );
 }
 
-function Standing({ empty, checked }: { empty: boolean; checked: Checked | null }) {
+interface Known {
+  empty: boolean;
+  checked: Checked | null;
+  waits: boolean; // for a run that it is filled from
+  away: boolean; // no answer came to the newest check
+  refused: boolean; // what was submitted as it is
+}
+
+function standingOf({ empty, checked, waits, away, refused }: Known): string {
   const bad = checked?.preview?.checks.filter((check) => check.good === false).length ?? 0;
-  const text = empty
-    ? "Name a dataset, or paste a run file."
-    : checked == null
-      ? "Checking…"
-      : checked.problem
-        ? "The controller would refuse this."
-        : bad > 0
-          ? `Valid, but ${bad === 1 ? "a check fails" : `${bad} checks fail`}.`
-          : "Ready to submit.";
-  return (
-    <span role="status" class="submit-standing">
-      {text}
-    </span>
-  );
+  if (empty) return "Name a dataset, or paste a run file.";
+  if (waits) return "Not checked yet.";
+  if (refused) return "The controller refused this.";
+  if (checked == null) return away ? "Not checked: no answer. Trying again…" : "Checking…";
+  if (checked.problem) return "The controller would refuse this.";
+  return bad > 0
+    ? `Valid, but ${bad === 1 ? "a check fails" : `${bad} checks fail`}.`
+    : "Ready to submit.";
 }
 
 // What is always in sight: whether it can be sent, and the two ways to be done with it.
 function Bar({
   draft,
-  empty,
-  checked,
+  known,
   sending,
   onDiscard,
 }: {
   draft: Draft;
-  empty: boolean;
-  checked: Checked | null;
+  known: Known;
   sending: ReturnType<typeof useSubmit>;
   onDiscard: () => void;
 }) {
+  const { checked } = known;
   const [asks, setAsks] = useState<"anyway" | "discard" | null>(null);
   const failing = checked?.preview?.checks.filter((check) => check.good === false) ?? [];
   const ready = checked?.preview != null && !sending.busy;
@@ -104,8 +106,14 @@ function Bar({
   const close = () => setAsks(null);
   return (
     <div class="submit-bar">
-      <Standing empty={empty} checked={checked} />
-      <button type="button" disabled={isEmpty(draft)} onClick={() => setAsks("discard")}>
+      <span role="status" class="submit-standing">
+        {standingOf(known)}
+      </span>
+      <button
+        type="button"
+        aria-disabled={isEmpty(draft)}
+        onClick={() => !isEmpty(draft) && setAsks("discard")}
+      >
         Throw away
       </button>
       <button
@@ -135,6 +143,11 @@ function showLine(area: HTMLTextAreaElement | null, text: string, line: number) 
   area.scrollTop = Math.max(0, (line - 4) * height);
 }
 
+// A text that is not the reader's own typing: the form's, a file's, or what it was before.
+function replacing(draft: Draft, by: Replaced["by"]): Pick<Draft, "before"> {
+  return { before: draft.text === "" ? null : { text: draft.text, lost: draft.lost, by } };
+}
+
 function Written({
   area,
   draft,
@@ -143,7 +156,7 @@ function Written({
   newest,
   empty,
 }: {
-  area: Ref<HTMLTextAreaElement>;
+  area: RefObject<HTMLTextAreaElement | null>;
   draft: Draft;
   change: (changes: Partial<Draft>) => void;
   checked: Checked | null;
@@ -151,14 +164,23 @@ function Written({
   empty: boolean;
 }) {
   const shown = empty ? null : (checked ?? newest)?.preview;
+  const { before } = draft;
+  // What was lost stays told while the JSON that lost it is edited.
+  const type = (text: string) =>
+    change({ text, before: null, ...(!/^\s*\{/.test(text) && { lost: [] }) });
+  const back = () => {
+    if (before) change({ text: before.text, lost: before.lost, before: null });
+    area.current?.focus();
+  };
   return (
     <div>
       <TextPane
         text={draft.text}
         place={area}
-        replaced={draft.yaml != null}
-        onChange={(text) => change({ text, yaml: null })}
-        onBack={() => change({ text: draft.yaml ?? "", yaml: null })}
+        replacedBy={before?.by ?? null}
+        onType={type}
+        onFile={(text) => change({ text, lost: [], ...replacing(draft, "file") })}
+        onBack={back}
       />
       <section aria-labelledby="submit-preview" class="preview">
         <h2 id="submit-preview">
@@ -191,11 +213,16 @@ function Editor({ schema, draft, change, from }: EditorProps) {
   const empty = isEmpty({ ...draft, after: "", tags: "" });
   const { newest, current, failure } = useCheck(draft, !empty && !source.waits);
   const checked = current && !empty ? newest : null;
-  const { values, locked } = useValues(draft.text, newest, schema);
+  const { values, locked, loses } = useValues(draft.text, newest, schema);
   const sending = useSubmit(draft, change);
   const problem = sending.refused ?? checked?.problem ?? null;
-  const edit = (next: Values) =>
-    change({ text: asText(next), yaml: parsed(draft.text) ? draft.yaml : draft.text });
+  const { waits } = source;
+  const known = { empty, checked, waits, away: failure != null, refused: sending.refused != null };
+  const edit = (next: Values) => {
+    const text = asText(next);
+    if (parsed(draft.text)) return change({ text });
+    change({ text, lost: loses, ...replacing(draft, "form") });
+  };
   const discard = () => {
     change(kEmpty);
     setQuery({ from: null }, "replace");
@@ -211,6 +238,7 @@ function Editor({ schema, draft, change, from }: EditorProps) {
       )}
       <Notices
         {...{ from, source, failure, draft }}
+        setAgain={draft.lost.filter((key) => !empty && valueAt(values, key) === undefined)}
         lost={sending.lost}
         notSent={sending.failure}
       />
@@ -218,6 +246,7 @@ function Editor({ schema, draft, change, from }: EditorProps) {
         <ProblemPanel
           problem={problem}
           groups={groups}
+          locked={locked}
           onLine={(line) => showLine(area.current, draft.text, line)}
         />
       )}
@@ -227,6 +256,7 @@ function Editor({ schema, draft, change, from }: EditorProps) {
             groups={groups}
             values={values}
             locked={locked}
+            loses={loses}
             faults={faultsOf(groups, checked, sending.refused)}
             onChange={edit}
           />
@@ -234,7 +264,7 @@ function Editor({ schema, draft, change, from }: EditorProps) {
         </div>
         <Written {...{ area, draft, change, checked, newest, empty }} />
       </div>
-      <Bar {...{ draft, empty, checked, sending }} onDiscard={discard} />
+      <Bar {...{ draft, known, sending }} onDiscard={discard} />
     </>
   );
 }
@@ -246,13 +276,18 @@ export function SubmitView({ query }: { query: URLSearchParams }) {
   useEffect(() => {
     document.title = "Submit a run · Regatta";
   }, []);
+  const place = useRef<HTMLDivElement>(null);
+  const heading = useRef<HTMLHeadingElement>(null);
+  useKeptFocus(place, heading);
   return (
-    <div class="submit">
+    <div class="submit" ref={place}>
       <div class="heading">
-        <h1>Submit a run</h1>
+        <h1 ref={heading} tabIndex={-1}>
+          Submit a run
+        </h1>
         {draft.from != null && (
           <span class="small">
-            filled from <a href={runHash(draft.from)}>{draft.from}</a>
+            filled from <a href={runHash(draft.from)}>{shownId(draft.from)}</a>
           </span>
         )}
       </div>

@@ -1,5 +1,7 @@
 import type { Ref } from "preact";
 import { useState } from "preact/hooks";
+import { withoutEscapes } from "../base/format";
+import type { Replaced } from "./draft";
 
 const kMostBytes = 1_000_000; // far above any run file; the controller takes no larger one either
 
@@ -7,14 +9,16 @@ const kMostBytes = 1_000_000; // far above any run file; the controller takes no
 export function TextPane({
   text,
   place,
-  replaced,
-  onChange,
+  replacedBy,
+  onType,
+  onFile,
   onBack,
 }: {
   text: string;
   place: Ref<HTMLTextAreaElement>;
-  replaced: boolean; // the form has replaced a text of another form
-  onChange: (text: string) => void;
+  replacedBy: Replaced["by"] | null; // null: the text is what was typed
+  onType: (text: string) => void;
+  onFile: (text: string) => void;
   onBack: () => void;
 }) {
   const [over, setOver] = useState(false);
@@ -22,11 +26,12 @@ export function TextPane({
   const read = async (file: File | undefined) => {
     if (!file) return;
     setFailure(null);
-    if (file.size > kMostBytes) return setFailure(`${file.name} is too large for a run file.`);
+    const name = withoutEscapes(file.name);
+    if (file.size > kMostBytes) return setFailure(`${name} is too large for a run file.`);
     try {
-      onChange(await file.text());
+      onFile(await file.text());
     } catch {
-      setFailure(`${file.name} cannot be read.`);
+      setFailure(`${name} cannot be read.`);
     }
   };
   const drop = (event: DragEvent) => {
@@ -62,7 +67,7 @@ export function TextPane({
         autocomplete="off"
         spellcheck={false}
         value={text}
-        onInput={(event) => onChange(event.currentTarget.value)}
+        onInput={(event) => onType(event.currentTarget.value)}
         onDragOver={(event) => {
           if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
           setOver(true);
@@ -75,9 +80,11 @@ export function TextPane({
           {failure}
         </p>
       )}
-      {replaced && (
+      {replacedBy != null && (
         <p class="small">
-          The form has written the text anew, as JSON and without its comments.{" "}
+          {replacedBy === "form"
+            ? "The form has written the text anew, as JSON and without its comments."
+            : "A file has taken the place of the text."}{" "}
           <button type="button" class="quiet" onClick={onBack}>
             Back to the text as it was
           </button>
