@@ -240,3 +240,102 @@ test("an API that is away is said, and what was shown stays", async () => {
   await visitor.seesNoMore("Controller unreachable");
   await visitor.leave(/ERR_FAILED/);
 });
+
+// Answers of GET /events, changed or held back on their way.
+const kEvents = "**/api/v1/events?*";
+const made = (number) => ({
+  ...{ number, at: "2026-11-29T10:00:00Z", kind: "attempt.warning", run: null, launch: null },
+  ...{ attempt: null, step: null, checkpoint: null, node: null, by: null, words: `number ${number};` },
+});
+const madeFrom = (first, count) => Array.from({ length: count }, (_, i) => made(first + i));
+
+test("a page of newer events that comes late leaves the reader where he is", async () => {
+  await happen(310, run.id, 90_000);
+  const all = await told("limit=300");
+  const visitor = await arrive();
+  const { page } = visitor;
+  await rows(page).nth(99).waitFor();
+  for (const top of [all[100], all[200]]) {
+    await page.getByRole("button", { name: "Older", exact: true }).click();
+    await page.locator(`tr[data-event="${top}"]`).waitFor();
+  }
+  let answer;
+  const held = new Promise((done) => (answer = done));
+  let asked;
+  const isAsked = new Promise((done) => (asked = done));
+  await page.route(kEvents, async (route) => {
+    const url = new URL(route.request().url());
+    // "Newer" asks for a page behind what is shown.
+    if (url.searchParams.get("limit") !== "100" || !url.searchParams.has("since")) return route.continue();
+    asked();
+    await held;
+    await route.continue();
+  });
+  await page.getByRole("button", { name: "Newer", exact: true }).click();
+  await isAsked;
+  await page.evaluate(() => void (location.hash = "#/nodes"));
+  await page.getByRole("heading", { name: "Nodes", exact: true }).first().waitFor();
+  const come = page.waitForResponse((response) => response.url().includes("since="));
+  answer();
+  await come;
+  await page.waitForTimeout(300);
+  assert.equal(hash(page), "#/nodes");
+  await visitor.leave();
+});
+
+test("after more new events than an answer has, a list that fails to begin again goes on", async () => {
+  const visitor = await arrive("/settings");
+  const { page } = visitor;
+  let known = madeFrom(1, 5);
+  let fails = false;
+  await page.route(kEvents, (route) => {
+    const asked = new URL(route.request().url()).searchParams;
+    const limit = Number(asked.get("limit"));
+    if (asked.has("since")) {
+      const since = Number(asked.get("since"));
+      const events = known.filter(({ number }) => number > since).slice(0, limit);
+      const more = (events.at(-1)?.number ?? since) < known.at(-1).number;
+      const next = events.at(-1)?.number ?? since;
+      return route.fulfill({ json: { events, next, more, oldest: 1 } });
+    }
+    if (fails) {
+      fails = false;
+      return route.fulfill({ status: 503, json: { detail: "busy" } });
+    }
+    const events = known.slice(-limit);
+    return route.fulfill({ json: { events, next: known.at(-1).number, more: true, oldest: 1 } });
+  });
+  await page.evaluate(() => void (location.hash = "#/events"));
+  await page.locator('tr[data-event="5"]').waitFor();
+  fails = true;
+  known = madeFrom(1, 1500);
+  await page.locator('tr[data-event="1500"]').waitFor();
+  assert.equal((await numbers(page))[0], 1500);
+  assert.equal(await rows(page).count(), 100);
+  known = madeFrom(1, 1501);
+  await page.locator('tr[data-event="1501"]').waitFor();
+  assert.equal((await numbers(page)).at(-1), 1402);
+  // Standing still, and going on.
+  await page.getByRole("button", { name: "Pause" }).click();
+  known = madeFrom(1, 1503);
+  await page.getByRole("button", { name: "Show 2 new events" }).click();
+  await page.locator('tr[data-event="1503"]').waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Events");
+  await visitor.leave(/status of 503/);
+});
+
+test("a run's name that is being typed is no fault", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await rows(page).first().waitFor();
+  await page.getByLabel("Run", { exact: true }).fill("nobo");
+  const line = page.locator("p[role=status]", { hasText: "no run 'nobo'" });
+  await line.waitFor();
+  assert.equal(await page.locator("[role=alert]").count(), 0);
+  assert.ok((await rows(page).count()) > 0, "what was listed stays");
+  await page.getByRole("button", { name: "Remove the filter run: nobo" }).focus();
+  await page.keyboard.press("Enter");
+  await line.waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Events");
+  await visitor.leave(/status of 404/);
+});

@@ -442,7 +442,7 @@ pageTest("cancel asks, posts once, and shows the new state", standardRuns, async
   const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`);
   const { page } = visitor;
   await page.getByRole("button", { name: "Cancel run" }).click();
-  await page.getByRole("button", { name: "Keep it running" }).click();
+  await page.getByRole("button", { name: "Leave it" }).click();
   await page.getByRole("dialog").waitFor({ state: "hidden" });
   assert.equal(fixture.count("POST", path), 0);
 
@@ -612,7 +612,7 @@ pageTest("everything is reached by keyboard", standardRuns, async (fixture) => {
   }
   await page.keyboard.press("Enter");
   await page.getByRole("dialog").waitFor();
-  assert.equal(await focused(), "Keep it running"); // the harmless answer comes first
+  assert.equal(await focused(), "Leave it"); // the harmless answer comes first
   await page.keyboard.press("Enter");
   await page.getByRole("dialog").waitFor({ state: "hidden" });
   assert.equal(await focused(), "Cancel run");

@@ -12,10 +12,14 @@ import { Visitor, launch } from "./setup.mjs";
 const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
 const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
 const parts = ["run/strip", "run/strip_figures", "run/labels", "run/curve_rows", "run/extension"];
-parts.push("run/words", "parts/chart_data");
+parts.push("run/words", "parts/chart_data", "run/standstill");
+const more = `export { headline } from "./src/run/headline";
+  export * as events from "./src/events/events";
+  export { failureOf } from "./src/run/asking";
+  export { Refusal } from "./src/base/request";`;
 const bundle = buildSync({
   stdin: {
-    contents: parts.map((part) => `export * from "./src/${part}";`).join("\n"),
+    contents: [...parts.map((part) => `export * from "./src/${part}";`), more].join("\n"),
     resolveDir: web,
   },
   absWorkingDir: web,
@@ -138,17 +142,26 @@ test("by steps, what was trained again stands once, as it was trained last", () 
 });
 
 test("what is typed into the fields is what is asked for", () => {
-  for (const [fields, expected] of [
+  for (const [fields, expected, field] of [
     [["500", "", false], { steps: 500 }],
     [["", "0.8", false], { target: 0.8 }],
     [["", "0.8", true], { target: { value: 0.8, stop: false } }],
     [["500", "", true], { steps: 500, target: { stop: false } }],
+    [["", " -0.5e-1 ", false], { target: -0.05 }],
     [["", "", false], null],
-    [["5.5", "", false], null],
-    [["-1", "", false], null],
-    [["5", "a", false], null],
-  ]) {
-    assert.deepEqual(page.extensionOf(...fields), expected, JSON.stringify(fields));
+    [["5.5", "", false], null, "steps"],
+    [["-1", "", false], null, "steps"],
+    [["0", "", false], null, "steps"],
+    [["5,000", "", false], null, "steps"],
+    [["0x10", "", false], null, "steps"],
+    [["1e3", "", true], null, "steps"],
+    [["5", "a", false], null, "target"],
+    [["5", "0,7", false], null, "target"],
+    [["", "0x1", false], null, "target"],
+  ].map(([fields, expected, field]) => [fields, expected, field ? [field] : []])) {
+    const { asked, wrong } = page.extensionOf(...fields);
+    assert.deepEqual(asked, expected, JSON.stringify(fields));
+    assert.deepEqual(Object.keys(wrong), field, JSON.stringify(fields));
   }
 });
 
@@ -173,6 +186,7 @@ function known(fields = {}) {
   return {
     run: {
       state: "succeeded",
+      state_text: "",
       created_at: at(0),
       started_at: at(100),
       ended_at: at(335),
@@ -255,6 +269,236 @@ test("a strip tells a stall, an open attempt, a request and a wait", () => {
   const none = known({ told: { launches: [], attempts: [] }, steps: [], evaluations: [] });
   Object.assign(none.run, { state: "queued", ended_at: null, since_submission_seconds: 12 });
   assert.deepEqual(page.strips(none).map(flat), [[["queued", 0, 12]]]);
+});
+
+// The first attempt is dead, without a record of its end, and the next launch waits in the queue.
+test("while the next launch waits, the attempt before is over", () => {
+  const run = known();
+  const ended = { launch: 1, ended_at: at(160), exit_code: null, signal: null, cause: "node failure" };
+  const waits = { ...ended, launch: 2, ended_at: null, cause: null };
+  run.told.launches = [ended, waits];
+  run.told.attempts = [{ ...run.told.attempts[0], launch: 1, message: null }];
+  run.steps = run.steps.slice(0, 50);
+  run.evaluations = run.evaluations.slice(0, 1);
+  for (const state of ["queued", "starting"]) {
+    const now = { state, ended_at: null, since_submission_seconds: 9000 };
+    Object.assign(run.run, now, { attempt: { state: "starting" } });
+    const [first, next, ...others] = page.strips(run);
+    assert.deepEqual(others, []);
+    assert.deepEqual(flat(first).at(-2), ["ending", 151.5, 152]);
+    assert.equal(first.outcome, "left no exit code");
+    assert.deepEqual([next.attempt, ...flat(next)], [null, ["requeued", 152, 9000]]);
+  }
+  // The same attempt, of a launch that is not over.
+  run.told.launches = [{ ...ended, ended_at: null }];
+  Object.assign(run.run, { state: "running", attempt: { state: "running" } });
+  const [open] = page.strips(run);
+  assert.deepEqual(flat(open).at(-2), ["training", 151.5, 9000]);
+  assert.equal(open.outcome, "under way");
+});
+
+// 1,000 steps of 1 s; 60 s for each evaluation, after each 120 steps. Each 50th row is here.
+function longRun(isEvaluated) {
+  const long = known({ evaluations: [], checkpoints: [] });
+  let seconds = 0;
+  long.steps = [];
+  for (let step = 1; step <= 1000; step += 1) {
+    seconds += 1;
+    if (step % 50 === 0) long.steps.push([step, seconds]);
+    if (step % 120 !== 0) continue;
+    seconds += 60;
+    if (isEvaluated) long.evaluations.push([step, seconds]);
+  }
+  long.told.attempts = [{ ...long.told.attempts[0], started_at: at(100), seconds, exit_code: 0 }];
+  Object.assign(long.run, { ended_at: at(100 + seconds), since_submission_seconds: 100 + seconds });
+  return long;
+}
+
+test("in a thinned series an evaluation is no stall, and a stall is one", () => {
+  const kinds = (long) => Object.fromEntries(page.totals(page.strips(long)).map((one) => [one.kind, one]));
+  const judged = kinds(longRun(true));
+  assert.equal(judged.stalled, undefined);
+  assert.equal(judged.evaluating.count, 8);
+  assert.ok(Math.abs(judged.evaluating.seconds - 480) < 1, `${judged.evaluating.seconds}`);
+  const still = kinds(longRun(false));
+  assert.equal(still.evaluating, undefined);
+  assert.equal(still.stalled.count, 8);
+});
+
+test("an attempt of one row, or of none, begins where it began", () => {
+  const short = known();
+  short.steps = [...short.steps.slice(0, 50), [31, 220]]; // at 320, 40 s after its begin
+  short.evaluations = [];
+  assert.deepEqual(flat(page.strips(short)[1]), [
+    ["requeued", 152, 280],
+    ["starting", 280, 319],
+    ["replaying", 319, 320],
+    ["ending", 320, 335],
+  ]);
+  // No other attempt says how long a step takes.
+  const alone = known({ steps: [[31, 7200]], evaluations: [], checkpoints: [] });
+  alone.told.attempts = [{ ...alone.told.attempts[1], started_at: at(7000), seconds: 400 }];
+  Object.assign(alone.run, { ended_at: at(7400), since_submission_seconds: 7400 });
+  assert.deepEqual(flat(page.strips(alone)[0]), [
+    ["queued", 0, 7000],
+    ["training", 7000, 7300],
+    ["ending", 7300, 7400],
+  ]);
+  const none = known({ evaluations: [] });
+  none.steps = none.steps.slice(0, 50);
+  Object.assign(none.told.attempts[1], { first_step: 60, training_seconds: 20 });
+  assert.deepEqual(flat(page.strips(none)[1]).slice(1), [
+    ["starting", 280, 315],
+    ["training", 315, 335],
+  ]);
+});
+
+test("what is trained behind the target is drawn, too", () => {
+  const on = known({ evaluations: [] });
+  const more = Array.from({ length: 500 }, (_, i) => [61 + i, 231 + i]); // to 831 of the submission
+  on.steps = [...on.steps, ...more];
+  const met = { state: "running", ended_at: null, since_submission_seconds: 335 };
+  Object.assign(on.run, met, { attempt: { state: "running" } });
+  Object.assign(on.told.attempts[1], { exit_code: null, seconds: 551 });
+  const strip = page.strips(on)[1];
+  assert.equal(Math.round(strip.to), 830);
+  assert.deepEqual(flat(strip).at(-1), ["training", 320, 830]);
+});
+
+test("steps that a rollback repeats are replayed ones", () => {
+  const back = known({ evaluations: [], checkpoints: [] });
+  const steps = [1, 2, 3, 4, 5, 3, 4, 5, 6, 7];
+  back.steps = steps.map((step, i) => [step, i + 1]);
+  back.told.attempts = [{ ...back.told.attempts[0], seconds: 20 }];
+  Object.assign(back.run, { ended_at: at(110), since_submission_seconds: 110 });
+  assert.deepEqual(flat(page.strips(back)[0]).slice(2), [
+    ["training", 100, 105],
+    ["replaying", 105, 108],
+    ["training", 108, 110],
+  ]);
+});
+
+test("the end of an open attempt is what it does: evaluating, or suspended", () => {
+  const open = known();
+  Object.assign(open.run, { state: "running", ended_at: null, since_submission_seconds: 400 });
+  open.told.attempts[1].exit_code = null;
+  open.run.state_text = "evaluating, step 60 of 400";
+  assert.deepEqual(flat(page.strips(open)[1]).at(-1), ["evaluating", 333, 400]);
+  open.run.state_text = "suspended by Slurm, step 60 of 400";
+  const strip = page.strips(open)[1];
+  assert.deepEqual(flat(strip).at(-1), ["stalled", 333, 400]);
+  assert.equal(strip.segments.at(-1).note, "suspended by Slurm");
+  const nobody = known({ requeues: [{ at: at(149), by: null }] });
+  assert.equal(page.strips(nobody)[1].segments[0].note, "a requeue was asked for");
+});
+
+test("a launch has failed by its code, its cause, a signal, or without a trace", () => {
+  const launch = { ended_at: at(1), exit_code: null, signal: null, cause: null };
+  for (const [fields, expected] of [
+    [{ exit_code: 1 }, true],
+    [{ signal: 9 }, true],
+    [{}, true],
+    [{ cause: "node failure" }, true],
+    [{ exit_code: 24, signal: 9 }, true],
+    [{ exit_code: 0 }, false],
+    [{ exit_code: 23 }, false],
+    [{ exit_code: 24 }, false],
+    [{ exit_code: 25 }, false],
+    [{ cause: "preempted" }, false],
+    [{ cause: "time limit", exit_code: 1 }, false],
+    [{ ended_at: null }, false],
+  ]) {
+    assert.equal(page.failed({ ...launch, ...fields }), expected, JSON.stringify(fields));
+  }
+});
+
+// A run at step 900 whose target is predicted for 720 s after its newest row, at 3,000 s.
+const past = {
+  steps: [[900, 3000]],
+  evaluations: [],
+  prediction: { seconds: 3720, low: 3500, high: 4000, confidence: 0.8, model: "own curve" },
+};
+const stands = {
+  ...{ state: "running", state_text: "training, step 900 of 4000", silent_seconds: null },
+  ...{ metric: "mlm_accuracy", value: 0.08, target: 0.1, target_times_baseline: null, step: 900 },
+  ...{ steps: 4000, time_to_accuracy_seconds: null, since_submission_seconds: 9999 },
+  ...{ predicted_seconds_to_target: 0, target_reached: false, config: null },
+};
+const headed = (fields, history = past) => {
+  const head = page.headline({ ...stands, ...fields }, history);
+  return [head.figure, head.caption, head.note].map((text) => text.replaceAll("\u202f", " "));
+};
+
+test("nothing counts down while nothing is trained", () => {
+  for (const [fields, note] of [
+    [{ state: "queued" }, "Queued: nothing is trained now."],
+    [{ state: "starting" }, "Starting: nothing is trained now."],
+    [{ state_text: "suspended by Slurm, step 900" }, "Suspended: nothing is trained now."],
+  ]) {
+    const wanted = ["≈ 12 min 00 s", "of training left, as predicted", note];
+    assert.deepEqual(headed(fields), wanted);
+    assert.equal(page.fullSpan("time", { ...stands, ...fields }, past).max, 3000 * 1.015);
+  }
+  const [figure, , note] = headed({ silent_seconds: 400, predicted_seconds_to_target: null });
+  assert.deepEqual([figure, note], ["–", "Nothing is predicted while the run is silent."]);
+  const lost = headed({ state: "queued" }, { ...past, prediction: null });
+  assert.deepEqual([lost[0], lost[2]], ["–", "Nothing is predicted while it is queued."]);
+  assert.equal(headed({ predicted_seconds_to_target: 60 })[0], "≈ 1 min 00 s");
+  assert.ok(page.fullSpan("time", stands, past).max > 4000);
+});
+
+test("a run without a target says how long it waited, or where it ended", () => {
+  const none = { target: null, value: null };
+  const waits = headed({ ...none, state: "queued", step: 0 });
+  assert.deepEqual(waits, ["2 h 47 min", "waiting since submission", "No target set."]);
+  const ended = headed({ ...none, state: "failed" });
+  assert.equal(ended[0], "step 900");
+  assert.equal(ended[2], "failed before its first evaluation; no target was set.");
+  assert.equal(headed({ ...none, state: "failed", value: 0.08 })[0], "8.00 %");
+});
+
+test("a run is evaluated next at a multiple, wherever it began", () => {
+  const config = { evaluate: { every: 400 } };
+  for (const [step, steps, expected] of [
+    [0, 4000, 400],
+    [1001, 4000, 1200],
+    [1200, 4000, 1200],
+    [3999, 4000, 4000],
+    [300, 350, 350],
+    [1001, 0, 1200],
+  ]) {
+    assert.equal(page.nextEvaluation({ config, step, steps }), expected, `${step} of ${steps}`);
+  }
+  assert.equal(page.nextEvaluation({ config: {}, step: 5, steps: 10 }), null);
+  const fork = { value: null, step: 1001, predicted_seconds_to_target: null, config };
+  assert.match(headed(fork)[2], /The first is due after step 1,200\.$/);
+});
+
+test("how many steps rows are of is known where they are thinned", () => {
+  const rows = [[1, 1], [51, 50], [101, 100], [51, 150], [101, 200], [151, 250]];
+  assert.deepEqual(page.amountOf(rows), { shown: 4, steps: 151 });
+  assert.deepEqual(page.amountOf([[30, 1], [31, 2], [32, 3]]), { shown: 3, steps: 3 });
+  assert.deepEqual(page.amountOf([]), { shown: 0, steps: 0 });
+});
+
+test("no answer is no refusal", () => {
+  const refusal = new page.Refusal(409, "it trains");
+  assert.equal(page.failureOf(refusal, "Not resumed"), "Not resumed: it trains");
+  const late = new DOMException("signal is aborted without reason", "AbortError");
+  const text = "No answer; it may have been done. Press again: it is done once.";
+  assert.equal(page.failureOf(late, "Not done"), text);
+  const lost = page.failureOf(new Error("Failed to fetch"), "Not done");
+  assert.match(lost, /^No answer \(Failed to fetch\); it may/);
+});
+
+test("events that bring nothing new are the same list", () => {
+  const event = (number) => ({ number });
+  const kept = { events: [event(3), event(2)], next: 3, more: true };
+  const nothing = page.events.withNewer(kept, { events: [], next: 3, more: false }, 8);
+  assert.equal(nothing.events, kept.events);
+  const one = page.events.withNewer(kept, { events: [event(4)], next: 4, more: false }, 2);
+  assert.deepEqual(one.events.map((each) => each.number), [4, 3]);
+  assert.equal(page.events.withNewer(kept, { events: [], next: 3 }, 1).events.length, 1);
 });
 
 const skip = missingController();
@@ -597,7 +841,7 @@ seededRun("archiving and removing say what they free, and do it", async () => {
   await page.getByText(/Not done: .*has no checkpoint/).waitFor(); // those of the seed are no files
   await page.keyboard.press("Escape");
   await open("Archive…");
-  await page.getByText(/Frees .*: 0 checkpoints and 0 exports are removed/).waitFor();
+  await page.getByText(/Frees .*: 0 checkpoints to be removed, 0 checkpoints to stay/).waitFor();
   await page.getByRole("button", { name: /^Archive it and free/ }).click();
   await page.locator(".run-labels", { hasText: "archived" }).waitFor();
   assert.equal((await seeded.ask(`runs/${first.id}`)).archived, true);
@@ -636,7 +880,7 @@ for (const colorScheme of ["light", "dark"]) {
       await page.keyboard.press("Escape");
     }
     // Each target is as large as a finger needs.
-    const small = await page.locator("main button, main summary, main .tabs a").evaluateAll((all) =>
+    const small = await page.locator("main button, main summary, main .tabs a, main .back").evaluateAll((all) =>
       all
         .filter((one) => one.checkVisibility())
         .filter((one) => one.getBoundingClientRect().height < 24)

@@ -15,6 +15,7 @@ const bundle = buildSync({
   stdin: {
     contents: `export * from "./src/time/marks"; export * from "./src/time/time_parts";
       export * as figures from "./src/time/time_figures";
+      export * as colours from "./src/base/colours";
       export * as show from "./src/base/format";`,
     resolveDir: web,
   },
@@ -23,9 +24,10 @@ const bundle = buildSync({
   format: "esm",
   write: false,
 });
+delete globalThis.BroadcastChannel; // the page's would keep this process
 const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
 const pure = await import(`data:text/javascript;base64,${code}`);
-const { figures, show } = pure;
+const { colours, figures, show } = pure;
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 const sum = (values) => values.reduce((all, one) => all + one, 0);
@@ -138,6 +140,12 @@ plainTest("marks have a word, and lie where their clock says", () => {
     [{ cause: "preempted" }, "preempted"],
     [{}, "failed"],
     [{ exit_code: 0 }, undefined],
+    [{ exit_code: 23 }, "replaced"],
+    [{ exit_code: 24 }, "stopped"],
+    [{ exit_code: 25 }, "time over"],
+    [{ exit_code: 24, cause: "time limit" }, "time limit"],
+    [{ exit_code: null, signal: 9 }, "failed"],
+    [{ exit_code: null }, "failed"],
     [{ exit_code: null, ended_at: null }, undefined],
   ]) {
     assert.equal(pure.marksOf(sourcesOf({ told: launches(fields) }), "wall")[0]?.word, word);
@@ -182,6 +190,15 @@ plainTest("evaluations whose steps were trained again are a curve of their own",
 plainTest("curves of other places share an axis, each with gaps where it has no point", () => {
   const curves = [[[1, 10], [3, 30]], [[2, 20], [3, 33]]];
   assert.deepEqual(figures.aligned(curves), [[1, 2, 3], [10, null, 30], [null, 20, 33]]);
+});
+
+plainTest("levels go up to the best, not to the newest", () => {
+  const rows = [0.5, 0.71, null, 0.58].map((value, i) => [i, i, null, null, false, value, {}]);
+  assert.equal(figures.bestOf("f1", rows), 0.71);
+  assert.equal(figures.bestOf("mlm_loss", rows), 0.5);
+  assert.equal(figures.bestOf("f1", []), null);
+  const levels = figures.thresholds("f1", figures.bestOf("f1", rows), null, 0.05);
+  assert.ok(levels.includes(0.6) && levels.includes(0.7));
 });
 
 plainTest("levels are round and hold the target", () => {
@@ -244,15 +261,19 @@ async function adopted(count) {
 }
 // The run whose second attempt has trained most steps again.
 async function runThatReplays() {
-  const { runs } = await seeded.ask("runs?limit=1000");
-  let [most, found] = [0, null];
-  for (const run of runs.filter((one) => one.attempts === 2)) {
-    const { rows } = await seeded.ask(`runs/${run.id}/history?limit=10000`);
-    const again = rows.filter((row) => row.type === "step" && row.abandoned).length;
-    if (again > most) [most, found] = [again, run.id];
+  const end = Date.now() + kPatience; // what is adopted is read beside the tests
+  for (;;) {
+    const { runs } = await seeded.ask("runs?limit=1000");
+    let [most, found] = [0, null];
+    for (const run of runs.filter((one) => one.attempts === 2)) {
+      const { rows } = await seeded.ask(`runs/${run.id}/history?limit=10000`);
+      const again = rows.filter((row) => row.type === "step" && row.abandoned).length;
+      if (again > most) [most, found] = [again, run.id];
+    }
+    if (most >= 5) return found;
+    assert.ok(Date.now() < end, `a seeded run trains ${most} steps again`);
+    await new Promise((done) => setTimeout(done, 200));
   }
-  assert.ok(most >= 5, `a seeded run trains ${most} steps again`);
-  return found;
 }
 
 const arrive = (place = `/runs/${id}/time`, options = {}) =>
@@ -274,6 +295,14 @@ const chartTable = async (page) => {
   if ((await button.getAttribute("aria-expanded")) === "false") await button.click();
   return page.locator("figure.chart .data-table table");
 };
+// Answers that are changed on their way.
+const answers = (page, address, change) =>
+  page.route(address, async (route) => {
+    const headers = { ...route.request().headers() };
+    delete headers["if-none-match"];
+    const response = await route.fetch({ headers });
+    return route.fulfill({ json: change(await response.json()) });
+  });
 const figure = (text) => Number(text.replaceAll(",", ""));
 
 test("the curve by any clock is what the evaluations say", async () => {
@@ -517,6 +546,9 @@ test("other curves are chosen by key and stay in the address; a lost one is told
   const legend = page.locator(".time-legend");
   assert.equal(await legend.locator("li").count(), 3);
   assert.equal((await legend.locator("svg").first().boundingBox()).width, 30);
+  const look = colours.lookOf(colours.slotsOf([id, other]).get(id));
+  const line = legend.locator("svg line").first();
+  assert.equal(await line.getAttribute("stroke-dasharray"), look.dash.join(" "));
   await page.getByRole("radio", { name: "GPU-hours" }).check();
   await visitor.sees(`Not drawn: ${kReference} has nothing on this axis`);
   const stale = `#/runs/${id}/time?with=gone-1,%25E0&reference=no`;
@@ -541,8 +573,12 @@ test("the script of the tab comes with the tab", async () => {
 });
 
 test("a run that trains has its predicted crossing, and its events as they come", async () => {
-  const visitor = await arrive(`/runs/${live.id}/time`, { viewport: { width: 390, height: 844 } });
+  const options = { viewport: { width: 390, height: 844 } };
+  const visitor = await arrive(`/runs/${live.id}/details`, options);
   const { page } = visitor;
+  // Its journal may have stood still for so long that nothing is predicted any more.
+  await answers(page, new RegExp(`/runs/${live.id}$`), (run) => ({ ...run, silent_seconds: null }));
+  await page.getByRole("link", { name: "Time", exact: true }).click();
   const metrics = await seeded.ask(`runs/${live.id}/metrics`);
   const { seconds, low, high } = metrics.prediction;
   const expected = page.locator(".expected");
@@ -576,5 +612,148 @@ test("a run that trains has its predicted crossing, and its events as they come"
   const panel = await page.locator(".time-head .panel").boundingBox();
   assert.ok(panel.x >= 0 && panel.x + panel.width <= 390, JSON.stringify(panel));
   await visitor.keepPicture("time-narrow");
+  await visitor.leave();
+});
+
+test("what is chosen beside the curve keeps its place and the focus; no answer is told", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await page.locator("figure.chart canvas").waitFor();
+  await page.locator("summary", { hasText: "Beside it" }).click();
+  const box = page.getByRole("checkbox", { name: new RegExp(kReference) });
+  await box.focus();
+  await page.keyboard.press("Space");
+  await page.waitForFunction((name) => location.hash.includes(name), kReference);
+  const focused = () => page.evaluate(() => document.activeElement.closest("label")?.innerText);
+  assert.ok((await focused())?.includes(kReference), "the focus stays on the box");
+  assert.ok(await box.isChecked());
+  assert.equal(await box.count(), 1);
+  await page.keyboard.press("Space");
+  await page.waitForFunction((name) => !location.hash.includes(name), kReference);
+  // All of the seeded ones have reached theirs.
+  await answers(page, /\/runs\?/, ({ runs, ...rest }) => ({
+    ...rest,
+    runs: runs.map((run) => ({ ...run, time_to_accuracy_seconds: null })),
+  }));
+  await page.getByLabel("Earlier runs that have succeeded").fill("wiki");
+  const label = page.locator(".choices label", { hasText: "wiki" }).first();
+  await label.getByText("target not reached").waitFor();
+  await page.unroute(/\/runs\?/);
+  await page.route(/\/runs\?/, (route) =>
+    route.fulfill({ status: 400, json: { detail: "text is too long" } }),
+  );
+  await page.getByLabel("Earlier runs that have succeeded").fill("longer");
+  await page.getByText("No answer: text is too long").waitFor();
+  await visitor.leave(/status of 400/);
+});
+
+test("the split of the steps is not told before it is known, and goes on after a resume", async () => {
+  const { runs } = await seeded.ask("runs?state=failed&limit=100");
+  const failed = runs.find((run) => run.value != null);
+  const visitor = await arrive(`/runs/${failed.id}/details`);
+  const { page } = visitor;
+  let resumed = false;
+  let asked = 0;
+  let answer;
+  const held = new Promise((done) => (answer = done));
+  await page.route(/\/api\/v1\/metrics\?.*step_seconds/, async (route) => {
+    asked += 1;
+    await held;
+    await route.continue();
+  });
+  const now = { state: "running", state_text: "training, step 5 of 10", error: null };
+  await answers(page, new RegExp(`/runs/${failed.id}$`), (run) => (resumed ? { ...run, ...now } : run));
+  await page.getByRole("link", { name: "Time", exact: true }).click();
+  await visitor.sees("How the steps split is not known yet.");
+  assert.equal(await page.getByText("No step of this run says").count(), 0);
+  answer();
+  await visitor.seesNoMore("How the steps split is not known yet.");
+  await page.locator('[data-part="exposed"]').waitFor();
+  assert.equal(asked, 1);
+  resumed = true;
+  await page.locator(".run-state .badge", { hasText: "running" }).waitFor();
+  await page.waitForTimeout(1000);
+  assert.equal(asked, 2, "a run that goes on is asked again");
+  await visitor.leave();
+});
+
+test("the curve's events are asked for by kind, which no checkpoint is", async () => {
+  const visitor = await arrive(`/runs/${id}/details`);
+  const { page } = visitor;
+  const asked = page.waitForRequest(/\/api\/v1\/events\?.*limit=1000/);
+  await page.getByRole("link", { name: "Time", exact: true }).click();
+  const kinds = new URL((await asked).url()).searchParams.get("kind").split(",");
+  assert.ok(kinds.includes("attempt.warning") && kinds.includes("node.blamed"));
+  assert.ok(!kinds.some((kind) => kind.startsWith("checkpoint")));
+  await page.locator(".where").waitFor();
+  await visitor.leave();
+});
+
+test("evaluations that were all trained again since are drawn, and no time is left to go", async () => {
+  const { runs } = await seeded.ask("runs?state=failed&limit=100");
+  const failed = runs.find((run) => run.value != null);
+  const { time } = await seeded.ask(`runs/${failed.id}/time_to_accuracy`);
+  const elapsed = time.whole_seconds - 60; // about
+  const visitor = await arrive(`/runs/${failed.id}/details`);
+  const { page } = visitor;
+  await answers(page, /\/api\/v1\/metrics\?.*series=metric/, (body) => {
+    const [run] = body.runs;
+    for (const bucket of run.evaluations.buckets) bucket.abandoned = true;
+    return body;
+  });
+  const made = { seconds: 900, low: 800, high: 1000, model: "own curve", held: null };
+  await answers(page, /time_to_accuracy/, (body) => ({
+    ...body,
+    earlier_predictions: [{ ...made, made_at_seconds: 0.2 * elapsed }],
+  }));
+  await page.getByRole("link", { name: "Time", exact: true }).click();
+  await page.locator("figure.chart canvas").waitFor();
+  assert.equal(await page.getByText("there is no curve").count(), 0);
+  const turnedOut = page.getByRole("region", { name: "How predictions turned out, table" });
+  await turnedOut.waitFor();
+  assert.match((await rowsOf(turnedOut))[0][0], /^\d+ %$/);
+  await visitor.leave();
+});
+
+test("a mark keeps the focus and stays open when it joins the one before", async () => {
+  const visitor = await arrive(`/runs/${id}/time`, { viewport: { width: 1400, height: 900 } });
+  const { page } = visitor;
+  const lane = page.getByRole("toolbar", { name: "Events on the curve" });
+  await lane.getByRole("button").nth(2).waitFor();
+  const count = await lane.getByRole("button").count();
+  const second = lane.getByRole("button").nth(1);
+  const name = await second.getAttribute("aria-label");
+  await second.focus();
+  await page.keyboard.press("Enter");
+  const told = page.locator(".picked li");
+  await told.first().waitFor();
+  const before = await told.count();
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.waitForFunction(
+    (most) => document.querySelectorAll(".lane button").length < most,
+    count,
+  );
+  await page.waitForTimeout(300);
+  assert.equal(await lane.getByRole("button", { name, exact: true }).count(), 0, "it has joined");
+  assert.ok(await page.evaluate(() => document.activeElement.closest(".lane") != null));
+  assert.ok((await told.count()) > before);
+  await visitor.leave();
+});
+
+test("a run that is laid beside and trains on is drawn as far as it has come", async () => {
+  const visitor = await arrive(`/runs/${id}/time?with=${live.id}`);
+  const { page } = visitor;
+  const table = await chartTable(page);
+  await table.locator("th", { hasText: live.id }).waitFor();
+  const column = (await textsOf(table.locator("thead th"))).indexOf(live.id);
+  const points = async () =>
+    (await rowsOf(table)).filter((row) => row[column] !== show.kDash).length;
+  const before = await points();
+  live.train(live.step + 40);
+  const end = Date.now() + kPatience;
+  while ((await points()) < before + 2) {
+    assert.ok(Date.now() < end, `${before} points stay`);
+    await page.waitForTimeout(500);
+  }
   await visitor.leave();
 });

@@ -117,8 +117,11 @@ export function postText<T>(
 ): Promise<T> {
   return request<T>(path, signal, { method: "POST", text, ...(key != null && { key }) });
 }
-export function remove<T>(path: string): Promise<T> {
-  return request<T>(path, kNever, { method: "DELETE" });
+export function remove<T>(
+  path: string,
+  asked: { key?: string; milliseconds?: number } = {},
+): Promise<T> {
+  return request<T>(path, kNever, { method: "DELETE", ...asked });
 }
 
 export function messageOf(error: unknown): string {

@@ -1,14 +1,16 @@
+import type { ComponentChildren } from "preact";
 import type { Run } from "../base/api";
 import * as show from "../base/format";
+import { When } from "../parts/when";
 
 export function DetailsTab({ run }: { run: Run }) {
   const attempt = run.attempt;
-  const rows: [string, string][] = [
+  const rows: [string, ComponentChildren][] = [
     ["Run", run.id],
     ["Directory", run.directory],
-    ["Submitted", show.when(run.created_at)],
-    ["First step", show.when(run.started_at)],
-    ["Ended", show.when(run.ended_at)],
+    ["Submitted", <When at={run.created_at} />],
+    ["First step", <When at={run.started_at} />],
+    ["Ended", <When at={run.ended_at} />],
     ["Samples seen", show.count(run.samples)],
     ["Training loss", show.number(run.loss)],
   ];
@@ -27,7 +29,7 @@ export function DetailsTab({ run }: { run: Run }) {
         {rows.map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>
-            <dd>{value}</dd>
+            <dd>{typeof value === "string" ? show.withoutEscapes(value) : value}</dd>
           </div>
         ))}
       </dl>

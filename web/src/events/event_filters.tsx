@@ -1,3 +1,4 @@
+import { withoutEscapes } from "../base/format";
 import { setQuery } from "../base/route";
 import { Menu } from "../parts/menu";
 import { TypedField } from "../parts/typed_field";
@@ -74,20 +75,24 @@ export function EventFilters({ query }: { query: URLSearchParams }) {
   );
 }
 
-export function EventChips({ query }: { query: URLSearchParams }) {
+// `onRemove`: after a press, with which the button itself goes.
+export function EventChips({ query, onRemove }: { query: URLSearchParams; onRemove: () => void }) {
   const active = filtersOf(query);
   if (active.length === 0) return null;
   return (
     <div class="chips">
       {active.map(([key, value]) => {
-        const text = `${key}: ${value === kProblems ? "problems" : value}`;
+        const text = withoutEscapes(`${key}: ${value === kProblems ? "problems" : value}`);
         return (
           <button
             key={key}
             type="button"
             class="chip"
             aria-label={`Remove the filter ${text}`}
-            onClick={() => filter({ [key]: null })}
+            onClick={() => {
+              filter({ [key]: null });
+              onRemove();
+            }}
           >
             <span class="cut">{text}</span>
             <span aria-hidden="true">×</span>
@@ -97,7 +102,10 @@ export function EventChips({ query }: { query: URLSearchParams }) {
       <button
         type="button"
         class="quiet"
-        onClick={() => filter({ kind: null, run: null, node: null, by: null })}
+        onClick={() => {
+          filter({ kind: null, run: null, node: null, by: null });
+          onRemove();
+        }}
       >
         Remove all filters
       </button>

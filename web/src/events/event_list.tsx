@@ -1,11 +1,13 @@
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Run, RunEvent } from "../base/api";
 import { api, hasEnded } from "../base/api";
 import type { Newest } from "./events";
 import { nameOf, newest, placeOf, withNewer, withOlder } from "./events";
 import * as show from "../base/format";
 import { ErrorPanel } from "../parts/notices";
+import { When } from "../parts/when";
 import { usePoll } from "../base/poll";
+import { PauseButton } from "./pause_button";
 
 const kFirst = 8; // events, until older ones are asked for
 const kOlder = 50;
@@ -18,7 +20,9 @@ function EventRow({ event }: { event: RunEvent }) {
   const place = placeOf(event);
   return (
     <tr>
-      <td class="nowrap">{show.when(event.at)}</td>
+      <td class="nowrap">
+        <When at={event.at} />
+      </td>
       <td class="reason">
         {nameOf(clean(event.kind))}
         {event.words && <span class="small">{clean(event.words)}</span>}
@@ -66,7 +70,12 @@ export function EventList({ run }: { run: Run }) {
   const [room, setRoom] = useState(kFirst);
   const kept = useRef(list);
 
-  const health = usePoll(`${run.id} ${room}`, hasEnded(run) ? 5000 : 1000, async (signal) => {
+  const heading = useRef<HTMLHeadingElement>(null);
+  const [paused, setPaused] = useState(false);
+  const over = hasEnded(run);
+  const busy = list != null && list.more && list.events.length < room;
+  const key = paused && !busy ? null : `${run.id} ${room}`;
+  const health = usePoll(key, over ? 5000 : 1000, async (signal) => {
     const ask = (which: string) => api.events(run.id, which, signal);
     const known = kept.current;
     const news = known && (await ask(`since=${known.next}`));
@@ -85,16 +94,30 @@ export function EventList({ run }: { run: Run }) {
     setList(now);
   });
 
-  const busy = list != null && list.events.length < room;
+  // With the oldest ones the button goes that had the focus.
+  useEffect(() => {
+    if (list?.more === false && room > kFirst) heading.current?.focus();
+  }, [list?.more]);
+  const events = list?.events;
+  // The run beside it changes each second, its events seldom.
+  const table = useMemo(
+    () => (events != null && events.length > 0 ? <EventTable events={events} /> : null),
+    [events],
+  );
   return (
     <section class="events" aria-label="What happened">
-      <h2>What happened</h2>
+      <div class="heading">
+        <h2 ref={heading} tabIndex={-1}>
+          What happened
+        </h2>
+        {!over && <PauseButton paused={paused} onChange={setPaused} />}
+      </div>
       {health.refusal && (
         <ErrorPanel title="The events cannot be shown" text={health.refusal.message} />
       )}
       {list == null && !health.refusal && <p class="loading">Loading events…</p>}
       {list?.events.length === 0 && <p class="nothing">No events of this run are recorded.</p>}
-      {list != null && list.events.length > 0 && <EventTable events={list.events} />}
+      {table}
       {list?.more && (
         <button
           type="button"

@@ -75,8 +75,9 @@ export function withNewer(known: Newest, page: EventPage, room: number): Newest 
   const last = known.events[0]?.number ?? 0;
   const fresh = page.events.filter((event) => event.number > last).reverse();
   const all = [...fresh, ...known.events];
+  const isSame = fresh.length === 0 && all.length <= room;
   return {
-    events: all.slice(0, room),
+    events: isSame ? known.events : all.slice(0, room), // the same: nothing is drawn anew
     next: page.next,
     more: known.more || all.length > room,
   };

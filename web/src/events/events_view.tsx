@@ -10,6 +10,7 @@ import { EventChips, EventFilters } from "./event_filters";
 import type { AnyEvent } from "./events_api";
 import { askEvents, filtersOf, kMostNew, kPageSize } from "./events_api";
 import { nodeHash, titleOf, toneOf } from "./kinds";
+import { PauseButton } from "./pause_button";
 
 const kEvery = 2000; // ms
 const kAtTop = 120; // pixels: a reader who has come no further down sees the new ones come in
@@ -104,12 +105,14 @@ function takesNew(): boolean {
 }
 
 // The page of events at this address, and what has come since.
-function useEvents(query: URLSearchParams) {
+function useEvents(query: URLSearchParams, paused: boolean) {
   const before = query.get("before");
   const of = `${new URLSearchParams(filtersOf(query))} before ${before ?? "-"}`;
   const [shown, setShown] = useState<Shown | null>(null);
   const [again, setAgain] = useState(0);
   const kept = useRef<Shown | null>(null);
+  const waits = useRef(paused);
+  waits.current = paused;
   const keep = (next: Shown) => setShown((kept.current = next));
 
   const begin = async (signal: AbortSignal): Promise<Shown> => {
@@ -128,8 +131,9 @@ function useEvents(query: URLSearchParams) {
     if (news.events.length === 0) return;
     const fresh = [...news.events.slice().reverse(), ...known.fresh];
     const now = { ...known, fresh, next: news.next, tooMany: news.more || fresh.length > kMostNew };
-    keep(!before && takesNew() ? withFresh(now) : now);
-    if (now.tooMany && !before && takesNew()) keep(await begin(signal));
+    if (before || waits.current || !takesNew()) return keep(now);
+    // What lies between would be missing: the list begins again, and until then stays as it is.
+    keep(now.tooMany ? await begin(signal) : withFresh(now));
   });
   const showNew = () => {
     const known = kept.current;
@@ -178,12 +182,14 @@ function Pages({ query, shown }: { query: URLSearchParams; shown: Shown }) {
   };
   const newer = async () => {
     setFailure(null);
+    const place = location.hash;
     try {
       const since = first?.number ?? Number(here) - 1;
       const limit = kPageSize;
       const page = await askEvents(query, { since, limit }, new AbortController().signal);
       const top = page.events[page.events.length - 1];
-      turn(page.more && top ? String(top.number + 1) : null);
+      // The reader may be elsewhere by the time that the answer comes.
+      if (location.hash === place) turn(page.more && top ? String(top.number + 1) : null);
     } catch (error) {
       setFailure(messageOf(error));
     }
@@ -213,7 +219,10 @@ function Pages({ query, shown }: { query: URLSearchParams; shown: Shown }) {
 }
 
 export function EventsView({ query }: { query: URLSearchParams }) {
-  const { shown, health, showNew, current } = useEvents(query);
+  const [paused, setPaused] = useState(false);
+  const { shown, health, showNew, current } = useEvents(query, paused);
+  const heading = useRef<HTMLHeadingElement>(null);
+  const toHeading = () => heading.current?.focus(); // from a button that goes as it is pressed
   useEffect(() => {
     document.title = "Events · Regatta";
   }, []);
@@ -228,23 +237,41 @@ export function EventsView({ query }: { query: URLSearchParams }) {
     },
   ]);
   const filtered = filtersOf(query).length > 0;
+  // A name that is being typed is no run's yet: that is no fault, and what was listed stays.
+  const noRun = query.get("run") && health.refusal?.status === 404 ? health.refusal : null;
   return (
     <div class="events all-events">
       <Connection health={health} />
       <div class="heading">
-        <h1>Events</h1>
+        <h1 ref={heading} tabIndex={-1}>
+          Events
+        </h1>
         <span class="small">{query.get("before") ? "older ones" : "the newest first"}</span>
+        {!query.get("before") && <PauseButton paused={paused} onChange={setPaused} />}
       </div>
       <EventFilters query={query} />
-      <EventChips query={query} />
-      {health.refusal && (
+      <EventChips query={query} onRemove={toHeading} />
+      {noRun && (
+        <p class="small" role="status">
+          {clean(noRun.message)}
+        </p>
+      )}
+      {health.refusal && !noRun && (
         <ErrorPanel title="The controller refused" text={clean(health.refusal.message)} />
       )}
       {shown == null && !health.refusal && !health.failure && (
         <p class="loading">Loading events…</p>
       )}
-      {shown && <Fresh shown={shown} onShow={showNew} />}
-      {shown && (!health.refusal || current) && (
+      {shown && (
+        <Fresh
+          shown={shown}
+          onShow={() => {
+            showNew();
+            toHeading();
+          }}
+        />
+      )}
+      {shown && (!health.refusal || noRun || current) && (
         <div class={current ? "" : "stale"}>
           {shown.events.length > 0 ? (
             <EventTable events={shown.events} />

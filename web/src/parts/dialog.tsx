@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { messageOf } from "../base/request";
 
 // A native dialog, which traps the keyboard, closes on Escape and gives the focus back. It is open
@@ -17,7 +17,7 @@ export function Dialog({
 }) {
   const place = useRef<HTMLDialogElement>(null);
   const name = useId();
-  useEffect(() => place.current?.showModal(), []);
+  useLayoutEffect(() => place.current?.showModal(), []); // before the next key comes
   return (
     <dialog ref={place} class={wide ? "wide" : undefined} aria-labelledby={name} onClose={onClose}>
       <h2 id={name}>{title}</h2>

@@ -1,7 +1,7 @@
 import type { Health } from "../base/poll";
 import { useNow } from "../base/poll";
 import type { Slurm } from "../base/api";
-import { duration, when } from "../base/format";
+import { duration, when, withoutEscapes } from "../base/format";
 
 // Says that the controller is away and how old the figures are. aria-live: once, not every second.
 export function Connection({ health }: { health: Health }) {
@@ -36,7 +36,7 @@ export function ErrorPanel({ title, text }: { title: string; text: string }) {
   return (
     <section class="notice error" role="alert">
       <strong>{title}</strong>
-      <pre>{text}</pre>
+      <pre>{withoutEscapes(text)}</pre>
     </section>
   );
 }
@@ -53,7 +53,7 @@ export function SilentSlurm({ slurm }: { slurm: Slurm | null | undefined }) {
         {slurm.age_seconds != null && ` (${duration(slurm.age_seconds)})`}
       </strong>
       {waits != null && <p>The cancellation waits since {when(waits)}.</p>}
-      <p>{slurm.trouble}</p>
+      <p>{withoutEscapes(slurm.trouble)}</p>
     </section>
   );
 }
@@ -64,7 +64,7 @@ export function Warnings({ warnings }: { warnings: string[] }) {
     <section class="notice warning">
       <strong>{warnings.length === 1 ? "Warning" : `${warnings.length} warnings`}</strong>
       {warnings.map((text, index) => (
-        <p key={index}>{text}</p>
+        <p key={index}>{withoutEscapes(text)}</p>
       ))}
     </section>
   );

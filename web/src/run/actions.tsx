@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import { Loaded } from "../parts/loaded";
@@ -22,12 +22,31 @@ export function deedsFor(run: Run): { deed: Deed; name: string }[] {
   return list.filter((one) => one.fits);
 }
 
+export interface RunActions {
+  onChange: (run: Run) => void;
+  onRemoved: (left: string | null) => void; // why files of it are still there
+}
+
 // The most likely one as a button, the others in a menu, so that a phone has room for them.
-export function Actions({ run, onChange }: { run: Run; onChange: (run: Run) => void }) {
+export function Actions({ run, ...rest }: RunActions & { run: Run }) {
+  const { onRemoved } = rest;
   const [deed, setDeed] = useState<Deed | null>(null);
+  const place = useRef<HTMLDivElement>(null);
+  const acted = useRef(false);
+  const onChange = (next: Run) => {
+    acted.current = true;
+    rest.onChange(next);
+  };
+  // The button that was pressed may be none of the new state's: the focus goes to the menu's.
+  useEffect(() => {
+    const focused = document.activeElement;
+    const isLost = focused == null || focused === document.body || focused.matches(":disabled");
+    if (acted.current && isLost) place.current?.querySelector("summary")?.focus();
+    acted.current = false;
+  }, [run.state]);
   const over = hasEnded(run);
   return (
-    <div class="run-actions">
+    <div class="run-actions" ref={place}>
       {!over && <CancelButton run={run} onChange={onChange} />}
       {over && run.state !== "succeeded" && <ResumeButton run={run} onChange={onChange} />}
       <Menu label="Actions">
@@ -52,7 +71,7 @@ export function Actions({ run, onChange }: { run: Run; onChange: (run: Run) => v
         <Loaded
           load={load}
           name="DeedDialog"
-          props={{ run, deed, onChange, onClose: () => setDeed(null) }}
+          props={{ run, deed, onChange, onRemoved, onClose: () => setDeed(null) }}
         />
       )}
     </div>

@@ -137,26 +137,31 @@ export function crossing(pen: Pen, labels: Labels, place: number, text: string) 
   labels.put(`reached at ${text}`, x + side * ratio, bottom, "good", near ? "right" : "left");
 }
 
-// Checkpoints: diamonds that stand on the axis, faint once they were removed.
+// A small one that stands on the axis, where that has the place.
+export function diamond(pen: Pen, place: number, colour: string, opacity = 1) {
+  const { context, box, ratio } = pen;
+  const [x, bottom] = [pen.x(place), box.top + box.height];
+  if (x < box.left || x > box.left + box.width) return;
+  context.save();
+  context.fillStyle = pen.colour(colour);
+  context.globalAlpha = opacity;
+  context.beginPath();
+  context.moveTo(x, bottom - 8 * ratio);
+  context.lineTo(x + 4 * ratio, bottom - 4 * ratio);
+  context.lineTo(x, bottom);
+  context.lineTo(x - 4 * ratio, bottom - 4 * ratio);
+  context.closePath();
+  context.fill();
+  context.restore();
+}
+
+// Checkpoints, faint once they were removed.
 export function checkpointMarks(pen: Pen, by: By, rows: CheckpointRow[]) {
-  const bottom = pen.box.top + pen.box.height;
   const removed = removedNames(rows);
   for (const row of rows) {
     const [, , name, status] = row;
     if (status !== "written" && status !== "failed") continue;
-    const x = pen.x(placeOf(by, row));
-    if (x < pen.box.left || x > pen.box.left + pen.box.width) continue;
-    const { context, ratio } = pen;
-    context.save();
-    context.fillStyle = pen.colour(status === "failed" ? "bad" : "muted");
-    context.globalAlpha = status === "written" && removed.has(name) ? 0.35 : 1;
-    context.beginPath();
-    context.moveTo(x, bottom - 8 * ratio);
-    context.lineTo(x + 4 * ratio, bottom - 4 * ratio);
-    context.lineTo(x, bottom);
-    context.lineTo(x - 4 * ratio, bottom - 4 * ratio);
-    context.closePath();
-    context.fill();
-    context.restore();
+    const opacity = status === "written" && removed.has(name) ? 0.35 : 1;
+    diamond(pen, placeOf(by, row), status === "failed" ? "bad" : "muted", opacity);
   }
 }

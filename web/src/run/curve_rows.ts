@@ -1,8 +1,9 @@
 // The rows of a run on the axis that the reader has chosen.
 import type { Run } from "../base/api";
-import { hasEnded } from "../base/api";
+import * as show from "../base/format";
 import type { Span } from "../parts/chart_data";
 import type { History } from "./history";
+import { trains } from "./standstill";
 
 export type By = "time" | "step";
 type Row = [step: number, seconds: number, ...rest: unknown[]];
@@ -22,6 +23,23 @@ export function rowsBy<R extends Row>(by: By, rows: R[]): R[] {
   return kept.length === rows.length ? rows : kept.reverse();
 }
 
+// How many steps rows are of. Long series are thinned, and some journals say not every step.
+export function amountOf(rows: Row[]): { shown: number; steps: number } {
+  const kept = rowsBy("step", rows);
+  const [first, last] = [kept[0], kept[kept.length - 1]];
+  return { shown: kept.length, steps: first && last ? last[0] - first[0] + 1 : 0 };
+}
+
+// Room for a metric's curves and these levels.
+export function roomFor(metric: string, levels: (number | null)[]) {
+  return (low: number | null, high: number | null): [number, number] => {
+    const all = [low, high, ...levels].filter((value) => value != null);
+    const top = Math.max(...all, 0.01) * 1.12;
+    if (show.isLoss(metric)) return [Math.min(...all, top) * 0.9, top];
+    return [Math.max(Math.min(...all, 0) * 1.12, -1), Math.min(top, 1)];
+  };
+}
+
 export const placeOf = (by: By, row: Row): number => (by === "time" ? row[1] : row[0]);
 
 function last(by: By, history: History): number {
@@ -37,12 +55,13 @@ export function pastSpan(by: By, history: History): Span {
 }
 
 // From the start to now, and on to the predicted crossing unless that would squeeze the curve into
-// a corner. A prediction is of time, so that steps have none.
+// a corner. A prediction is of time, so that steps have none, and of training, so that a run that
+// stands still has none.
 export function fullSpan(by: By, run: Run, history: History): Span {
   const past = pastSpan(by, history);
   if (by === "step") return past;
   const now = Math.max(last(by, history), 1);
-  const prediction = hasEnded(run) || run.target_reached ? null : history.prediction;
+  const prediction = !trains(run) || run.target_reached ? null : history.prediction;
   const ahead = prediction ? Math.min(prediction.high * 1.02, Math.max(now * 4, 60)) : 0;
   return { min: 0, max: Math.max(past.max, ahead) };
 }
@@ -58,11 +77,12 @@ export function reachedAt(
   return { seconds, step: row?.[0] ?? null, value: row?.[5] ?? null };
 }
 
-// The step after which a run is evaluated first, by its run file; null where that does not say.
-export function firstEvaluation(run: Pick<Run, "config" | "steps">): number | null {
+// The step after which a run is evaluated next, by its run file; null where that does not say.
+export function nextEvaluation(run: Pick<Run, "config" | "step" | "steps">): number | null {
   const evaluate = run.config?.["evaluate"];
   const every =
     evaluate != null && typeof evaluate === "object" && "every" in evaluate ? evaluate.every : null;
   if (typeof every !== "number" || !(every > 0)) return null;
-  return run.steps > 0 ? Math.min(every, run.steps) : every; // also after the last step
+  const next = Math.ceil(Math.max(1, run.step) / every) * every;
+  return run.steps > 0 ? Math.min(next, run.steps) : next; // also after the last step
 }

@@ -8,9 +8,10 @@ import type { Pen, Span } from "../parts/chart";
 import { Chart, kStepAxis, kTimeAxis } from "../parts/chart";
 import { Labels, checkpointMarks, crossing, dot, forecast, level } from "./curve_marks";
 import type { By } from "./curve_rows";
-import { fullSpan, pastSpan, placeOf, reachedAt, rowsBy } from "./curve_rows";
+import { amountOf, fullSpan, pastSpan, placeOf, reachedAt, roomFor, rowsBy } from "./curve_rows";
 import { firstEvaluationText } from "./headline";
 import type { History } from "./history";
+import { trains } from "./standstill";
 
 const kValue = 5; // of an evaluation: of the run's metric
 
@@ -24,6 +25,13 @@ function accuracySummary(run: Run, by: By, rows: number): string {
     parts.push(`target reached after ${show.duration(run.time_to_accuracy_seconds)}`);
   }
   return parts.join(", ");
+}
+
+// "400 steps", "2,000 of 100,000 steps"
+function stepsText(rows: History["steps"]): string {
+  const { shown, steps } = amountOf(rows);
+  const all = `${show.count(shown < steps ? steps : rows.length)} steps`;
+  return shown < steps ? `${show.count(shown)} of ${all}` : all;
 }
 
 const kOver: Record<By, string> = { time: "time", step: "steps" };
@@ -41,7 +49,7 @@ interface CurveProps {
 // What the chart of the accuracy draws besides: the levels, the forecast, where it was reached.
 function useMarks({ run, history, by }: CurveProps, rows: History["evaluations"]) {
   const baseline = show.isLoss(run.metric) ? null : run.baseline; // a guess has no loss
-  const ended = hasEnded(run);
+  const isAhead = trains(run);
   const reached = reachedAt(run, history);
   const place = reached && (by === "time" ? reached.seconds : reached.step);
   const overlay = useCallback(
@@ -64,12 +72,12 @@ function useMarks({ run, history, by }: CurveProps, rows: History["evaluations"]
       }
       const newest = rows[rows.length - 1];
       const value = newest?.[kValue];
-      if (by === "step" || run.target == null || place != null || ended) return;
+      if (by === "step" || run.target == null || place != null || !isAhead) return;
       if (newest && value != null && history.prediction) {
         forecast(pen, labels, [newest[1], value], run.target, history.prediction);
       }
     },
-    [history, rows, ended, place, baseline, run.target, run.metric, by],
+    [history, rows, isAhead, place, baseline, run.target, run.metric, by],
   );
   const height = reached?.value;
   const marks = useCallback(
@@ -89,13 +97,8 @@ function AccuracyChart(props: CurveProps) {
     () => [rows.map((row) => placeOf(by, row)), rows.map((row) => row[kValue])],
     [rows, by],
   );
-  const values = useCallback(
-    (low: number | null, high: number | null): [number, number] => {
-      const all = [low, high, run.target, baseline].filter((value) => value != null);
-      const top = Math.max(...all, 0.01) * 1.12;
-      if (show.isLoss(run.metric)) return [Math.min(...all, top) * 0.9, top];
-      return [Math.max(Math.min(...all, 0) * 1.12, -1), Math.min(top, 1)];
-    },
+  const values = useMemo(
+    () => roomFor(run.metric, [run.target, baseline]),
     [run.target, baseline, run.metric],
   );
   const readout = (index: number | null) => {
@@ -149,7 +152,7 @@ function LossChart({ run, history, by, zoom, onZoom, full }: CurveProps) {
   return (
     <Chart
       title="Training loss"
-      summary={`Training loss over ${kOver[by]}, ${rows.length} steps`}
+      summary={`Training loss over ${kOver[by]}, ${stepsText(rows)}`}
       readout={readout}
       height={200}
       data={data}
@@ -205,7 +208,7 @@ function SpeedChart({ run, history, by, zoom, onZoom, full }: CurveProps) {
   return (
     <Chart
       title="Samples per second"
-      summary={`Samples per second over ${kOver[by]}, ${rows.length} steps`}
+      summary={`Samples per second over ${kOver[by]}, ${stepsText(rows)}`}
       readout={readout}
       height={200}
       data={data}
@@ -255,6 +258,24 @@ function AxisChoice({ by, onChange }: { by: By; onChange: (by: By) => void }) {
   );
 }
 
+// What the curves, their tables and files leave out, or have only the means of.
+function Sampled({ run, history }: { run: Run; history: History }) {
+  const { shown, steps } = amountOf(history.steps);
+  const { resolution } = history;
+  if (shown >= steps && resolution === 0) return null;
+  return (
+    <span class="small">
+      {shown < steps && (
+        <>
+          {stepsText(history.steps)} are in the curves, tables and files; all records are in{" "}
+          <code>GET /api/v1/runs/{run.id}/history</code>.{" "}
+        </>
+      )}
+      {resolution > 0 && `Older rows are means of ${show.duration(resolution)}.`}
+    </span>
+  );
+}
+
 // The three curves share cursor and zoom; only the first looks ahead.
 export function Curves({ run, history }: { run: Run; history: History }) {
   const [choice, choose] = usePreference("curves.by");
@@ -274,6 +295,7 @@ export function Curves({ run, history }: { run: Run; history: History }) {
             {show.count(repeated)} rows of steps that were trained again are left out.
           </span>
         )}
+        <Sampled run={run} history={history} />
       </div>
       {history.evaluations.length > 0 ? (
         <AccuracyChart {...props} full={fullSpan(by, run, history)} />

@@ -1,11 +1,9 @@
-import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useId, useState } from "preact/hooks";
 import type { Run } from "../base/api";
 import { api } from "../base/api";
 import * as show from "../base/format";
 import { messageOf } from "../base/request";
-import { go } from "../base/route";
-import { Dialog, useAction } from "../parts/dialog";
+import { Asking } from "./asking";
 import { extensionOf } from "./extension";
 import type { Archival, Removal } from "./run_api";
 import { runApi } from "./run_api";
@@ -15,63 +13,8 @@ export type Deed = "label" | "requeue" | "extend" | "archive" | "remove";
 interface DeedProps {
   run: Run;
   onChange: (run: Run) => void;
+  onRemoved: (left: string | null) => void; // why files are still there
   onClose: () => void;
-}
-
-// A dialog that asks one thing of the controller, once, and says why where that is refused.
-function Asking({
-  title,
-  does,
-  doing,
-  leave = "Leave it",
-  isDangerous = false,
-  isReady = true,
-  task,
-  onClose,
-  children,
-}: {
-  title: string;
-  does: string;
-  doing: string;
-  leave?: string;
-  isDangerous?: boolean;
-  isReady?: boolean;
-  task: () => Promise<void>;
-  onClose: () => void;
-  children: ComponentChildren;
-}) {
-  const { busy, failure, act } = useAction();
-  return (
-    <Dialog title={title} onClose={onClose}>
-      {(close) => (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            if (isReady) void act(async () => void (await task(), close()));
-          }}
-        >
-          {children}
-          {failure && (
-            <p class="failure" role="alert">
-              Not done: {failure}
-            </p>
-          )}
-          <div class="buttons">
-            <button type="button" onClick={close}>
-              {leave}
-            </button>
-            <button
-              type="submit"
-              class={isDangerous ? "danger solid" : "primary"}
-              disabled={busy || !isReady}
-            >
-              {busy ? doing : does}
-            </button>
-          </div>
-        </form>
-      )}
-    </Dialog>
-  );
 }
 
 function Requeue({ run, onChange, onClose }: DeedProps) {
@@ -80,14 +23,24 @@ function Requeue({ run, onChange, onClose }: DeedProps) {
       title={`Requeue ${run.name}?`}
       does="Requeue the run"
       doing="Requeueing…"
-      task={async () => onChange(await runApi.requeue(run.id))}
+      task={async (key) => onChange(await runApi.requeue(run.id, key))}
       onClose={onClose}
     >
       <p>
-        Its attempt ends with a checkpoint. Then it waits in its turn and goes on in a new job; no
-        failure is counted.
+        Its attempt, if one runs, ends with a checkpoint. Then it waits in its turn and goes on in a
+        new job; no failure is counted.
       </p>
     </Asking>
+  );
+}
+
+// At the field that it is about.
+function Wrong({ id, text }: { id: string; text: string | undefined }) {
+  if (text == null) return null;
+  return (
+    <span id={id} class="failure" role="alert">
+      {text}
+    </span>
   );
 }
 
@@ -95,7 +48,8 @@ function Extend({ run, onChange, onClose }: DeedProps) {
   const [steps, setSteps] = useState("");
   const [target, setTarget] = useState("");
   const [goesOn, setGoesOn] = useState(false);
-  const asked = extensionOf(steps, target, goesOn);
+  const ids = useId();
+  const { asked, wrong } = extensionOf(steps, target, goesOn);
   const now = show.target(run);
   return (
     <Asking
@@ -103,8 +57,9 @@ function Extend({ run, onChange, onClose }: DeedProps) {
       does="Extend the run"
       doing="Extending…"
       isReady={asked != null}
-      task={async () => {
-        if (asked) onChange(await runApi.extend(run.id, asked));
+      what={JSON.stringify(asked)}
+      task={async (key) => {
+        if (asked) onChange(await runApi.extend(run.id, asked, key));
       }}
       onClose={onClose}
     >
@@ -116,8 +71,11 @@ function Extend({ run, onChange, onClose }: DeedProps) {
             inputMode="numeric"
             autocomplete="off"
             value={steps}
+            aria-invalid={wrong.steps != null}
+            aria-describedby={wrong.steps && `${ids}-steps`}
             onInput={(event) => setSteps(event.currentTarget.value)}
           />
+          <Wrong id={`${ids}-steps`} text={wrong.steps} />
         </label>
         <label>
           Target, {show.metricTitle(run.metric)}
@@ -126,8 +84,11 @@ function Extend({ run, onChange, onClose }: DeedProps) {
             inputMode="decimal"
             autocomplete="off"
             value={target}
+            aria-invalid={wrong.target != null}
+            aria-describedby={wrong.target && `${ids}-target`}
             onInput={(event) => setTarget(event.currentTarget.value)}
           />
+          <Wrong id={`${ids}-target`} text={wrong.target} />
         </label>
         <label class="check">
           <input
@@ -229,15 +190,15 @@ function Preview({ isAsked, refused }: { isAsked: boolean; refused: string | nul
 }
 
 function Archive({ run, onChange, onClose }: DeedProps) {
-  const { told, refused } = usePreview<Archival>(run.id, () => runApi.archive(run.id, true));
+  const { told, refused } = usePreview<Archival>(run.id, () => runApi.previewArchival(run.id));
   return (
     <Asking
       title={`Archive ${run.name}?`}
       does={told ? `Archive it and free ${show.bytes(told.bytes)}` : "Archive it"}
       doing="Archiving…"
       isReady={told != null}
-      task={async () => {
-        await runApi.archive(run.id, false);
+      task={async (key) => {
+        await runApi.archive(run.id, key);
         onChange({ ...run, archived: true });
       }}
       onClose={onClose}
@@ -246,9 +207,9 @@ function Archive({ run, onChange, onClose }: DeedProps) {
       <Preview isAsked={!told} refused={refused} />
       {told && (
         <p>
-          Frees {show.bytes(told.bytes)}: {checkpoints(told.removed.length)} and{" "}
-          {told.exports === 1 ? "1 export" : `${told.exports} exports`} are removed,{" "}
-          {checkpoints(told.kept.length)} stay.
+          Frees {show.bytes(told.bytes)}: {checkpoints(told.removed.length)}
+          {told.exports > 0 && ` and ${show.bytes(told.exports)} of exports`} to be removed,{" "}
+          {checkpoints(told.kept.length)} to stay.
         </p>
       )}
     </Asking>
@@ -276,10 +237,10 @@ function Freed({ told }: { told: Removal }) {
   );
 }
 
-function Remove({ run, onClose }: DeedProps) {
+function Remove({ run, onRemoved, onClose }: DeedProps) {
   const [pinnedToo, setPinnedToo] = useState(false);
   const { told, refused } = usePreview<Removal>(String(pinnedToo), () =>
-    runApi.remove(run.id, { isDry: true, pinnedToo }),
+    runApi.previewRemoval(run.id, pinnedToo),
   );
   return (
     <Asking
@@ -289,10 +250,8 @@ function Remove({ run, onClose }: DeedProps) {
       leave="Keep it"
       isDangerous
       isReady={told != null}
-      task={async () => {
-        await runApi.remove(run.id, { isDry: false, pinnedToo });
-        go("#/");
-      }}
+      what={String(pinnedToo)}
+      task={async (key) => onRemoved((await runApi.remove(run.id, { pinnedToo, key })).left)}
       onClose={onClose}
     >
       <p>

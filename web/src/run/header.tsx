@@ -5,6 +5,7 @@ import { runHash } from "../base/route";
 import { Figure } from "../parts/figure";
 import { StateBadge } from "../parts/icons";
 import { Progress } from "../runs/columns";
+import type { RunActions } from "./actions";
 import { Actions } from "./actions";
 import type { Headline } from "./headline";
 import { headline } from "./headline";
@@ -84,7 +85,8 @@ function Labels({ run }: { run: Run }) {
 
 // Its task, unless it is the usual one, and what it began with.
 function Beginning({ run }: { run: Run }) {
-  const task = run.task != null && run.task !== "pretraining" ? run.task : null;
+  const clean = (text: string | null) => text && show.withoutEscapes(text);
+  const task = run.task != null && run.task !== "pretraining" ? clean(run.task) : null;
   const from = run.from;
   if (task == null && from == null) return null;
   const verb = from?.path == null ? "continues" : "begins with";
@@ -93,10 +95,10 @@ function Beginning({ run }: { run: Run }) {
       {task}
       {task != null && from != null ? ", " : ""}
       {from == null ? null : from.run == null ? (
-        `${verb} ${from.path}`
+        `${verb} ${clean(from.path)}`
       ) : (
         <>
-          {verb} {from.checkpoint} of <a href={runHash(from.run)}>{from.run}</a>
+          {verb} {clean(from.checkpoint)} of <a href={runHash(from.run)}>{clean(from.run)}</a>
         </>
       )}
     </div>
@@ -106,11 +108,10 @@ function Beginning({ run }: { run: Run }) {
 export function Header({
   run,
   history,
-  onChange,
-}: {
+  ...actions
+}: RunActions & {
   run: Run;
   history: History;
-  onChange: (run: Run) => void;
 }) {
   const head = headline(run, history);
   return (
@@ -118,14 +119,18 @@ export function Header({
       <div class="run-head">
         <div class="run-title">
           <h1>{run.name}</h1>
-          <div class="run-state" role="status">
-            <StateBadge state={run.state} />
-            {!(run.error && run.state_text.includes(run.error)) && <span>{run.state_text}</span>}
+          <div class="run-state">
+            <span role="status">
+              <StateBadge state={run.state} />
+            </span>
+            {!(run.error && run.state_text.includes(run.error)) && (
+              <span>{show.withoutEscapes(run.state_text)}</span>
+            )}
           </div>
           <Beginning run={run} />
           <Labels run={run} />
         </div>
-        <Actions run={run} onChange={onChange} />
+        <Actions run={run} {...actions} />
       </div>
       <section class="summary">
         <div class={`headline ${head.tone}`}>

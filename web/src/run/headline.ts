@@ -1,8 +1,10 @@
 import type { Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
-import { firstEvaluation } from "./curve_rows";
+import { nextEvaluation } from "./curve_rows";
 import type { History } from "./history";
+import { isSuspended, trains, waits } from "./standstill";
+import { sentence } from "./words";
 
 // The one figure that counts now.
 export interface Headline {
@@ -16,39 +18,64 @@ export interface Headline {
 
 // What the interval of a prediction comes from.
 const kModels: Record<string, string> = {
-  "past runs": ", from earlier runs of this kind",
-  mlperf: ", from MLPerf's runs",
-  "own curve": ", from this curve alone",
+  "past runs": "earlier runs of this kind",
+  mlperf: "MLPerf's runs",
+  "own curve": "this curve alone",
 };
+export const modelOf = (name: string) =>
+  Object.hasOwn(kModels, name) ? (kModels[name] ?? name) : show.withoutEscapes(name);
 
 export function firstEvaluationText(run: Run): string {
-  const first = firstEvaluation(run);
+  const first = nextEvaluation(run);
   if (first == null) return "";
   return run.step >= first
     ? `The first, after step ${show.count(first)}, is under way.`
     : `The first is due after step ${show.count(first)}.`;
 }
 
-function ended(run: Run, value: string, target: string): Headline {
-  const shared = { caption: "target not reached", tone: "missed" as const };
+function ended(run: Run, value: string, target: string | null): Headline {
+  const goal = target == null ? "no target was set" : `the target is ${target}`;
+  const caption = target == null ? "no evaluation" : "target not reached";
+  const tone: Headline["tone"] = target == null && run.state !== "failed" ? "" : "missed";
+  const shared = { caption, tone };
   const where = `${run.state} at step ${show.count(run.step)}`;
   if (run.value == null) {
     const figure = run.step > 0 ? `step ${show.count(run.step)}` : "no step";
-    const note = `${run.state} before its first evaluation; the target is ${target}.`;
+    const note = `${run.state} before its first evaluation; ${goal}.`;
     return { ...shared, figure, note, shows: "step" };
   }
-  return { ...shared, figure: value, note: `${where}; the target is ${target}.`, shows: "value" };
+  return { ...shared, figure: value, note: `${where}; ${goal}.`, shows: "value" };
+}
+
+// It has not trained yet.
+function waiting(run: Run, note: string): Headline {
+  const figure = show.duration(run.since_submission_seconds);
+  const caption = run.state === "queued" ? "waiting since submission" : "since submission";
+  return { figure, caption, note, tone: "", shows: "since_submission" };
+}
+
+// What was predicted to be left counts from its newest row on, while nothing is trained.
+function standing(run: Run, history: History): Headline {
+  const ends = [history.steps, history.evaluations].map((rows) => rows[rows.length - 1]?.[1] ?? 0);
+  const past = Math.max(0, ...ends);
+  const shared = { tone: "" as const, shows: null };
+  const state = isSuspended(run) ? "Suspended" : sentence(run.state);
+  if (run.silent_seconds != null || !history.prediction || past === 0) {
+    const why = run.silent_seconds != null ? "the run is silent" : `it is ${state.toLowerCase()}`;
+    const note = `Nothing is predicted while ${why}.`;
+    return { ...shared, figure: show.kDash, caption: "predicted time to target", note };
+  }
+  const figure = `≈ ${show.duration(history.prediction.seconds - past)}`;
+  const caption = "of training left, as predicted";
+  return { ...shared, figure, caption, note: `${state}: nothing is trained now.` };
 }
 
 // What is predicted, or why nothing is yet.
 function ahead(run: Run, history: History, target: string): Headline {
-  const waits = run.state === "queued" || run.state === "starting";
-  if (waits && run.step === 0) {
-    const figure = show.duration(run.since_submission_seconds);
-    const caption = run.state === "queued" ? "waiting since submission" : "since submission";
-    const note = "The time to the target is predicted once training has begun.";
-    return { figure, caption, note, tone: "", shows: "since_submission" };
+  if (waits(run) && run.step === 0) {
+    return waiting(run, "The time to the target is predicted once training has begun.");
   }
+  if (!trains(run)) return standing(run, history);
   const caption = "predicted time to target";
   const left = run.predicted_seconds_to_target;
   if (left == null) {
@@ -60,9 +87,10 @@ function ahead(run: Run, history: History, target: string): Headline {
   // The prediction's interval is on the run's clock; `left` counts from now on the same clock.
   const prediction = history.prediction;
   const now = prediction ? prediction.seconds - left : 0;
+  const from = prediction?.model == null ? "" : `, from ${modelOf(prediction.model)}`;
   const note = prediction
     ? `Between ${show.duration(prediction.low - now)} and ${show.duration(prediction.high - now)} ` +
-      `(${Math.round(100 * prediction.confidence)}\u202f%${kModels[prediction.model ?? ""] ?? ""}).`
+      `(${Math.round(100 * prediction.confidence)}\u202f%${from}).`
     : `Target ${target}.`;
   return { figure: `≈ ${show.duration(left)}`, caption, note, tone: "", shows: null };
 }
@@ -71,6 +99,8 @@ export function headline(run: Run, history: History): Headline {
   const value = show.metric(run.metric, run.value);
   const target = show.target(run);
   if (target == null) {
+    if (waits(run) && run.step === 0) return waiting(run, "No target set.");
+    if (hasEnded(run) && run.value == null) return ended(run, value, target);
     const caption = show.metricTitle(run.metric);
     return { figure: value, caption, note: "No target set.", tone: "", shows: "value" };
   }

@@ -16,6 +16,7 @@ export interface History {
   checkpoints: CheckpointRow[];
   timeline: Timeline | null; // of the newest step
   prediction: Prediction | null;
+  resolution: number; // seconds of which a row is the mean, of long ago; 0: each is a step's own
 }
 
 export function emptyHistory(): History {
@@ -26,6 +27,7 @@ export function emptyHistory(): History {
     checkpoints: [],
     timeline: null,
     prediction: null,
+    resolution: 0,
   };
 }
 
@@ -47,6 +49,7 @@ function append<Row extends [number, number, ...unknown[]]>(kept: Row[], rows: R
 
 // What happened to checkpoints is a list of events; several may share a moment.
 function appendEvents(kept: CheckpointRow[], rows: CheckpointRow[]): CheckpointRow[] {
+  if (rows.length === 0) return kept;
   const known = new Set(kept.map(String));
   const fresh = rows.filter((row) => !known.has(String(row)));
   return fresh.length > 0 ? [...kept, ...fresh] : kept;
@@ -58,7 +61,10 @@ function thin(rows: StepRow[]): StepRow[] {
   return rows.filter((_, index) => index % 2 === 0 || index === newest);
 }
 
-export function extend(history: History, metrics: Metrics): History {
+export function extend(
+  history: History,
+  metrics: Metrics & { resolution_seconds?: number }, // an older controller has none
+): History {
   return {
     cursor: metrics.cursor,
     steps: thin(append(history.steps, metrics.steps)),
@@ -66,6 +72,7 @@ export function extend(history: History, metrics: Metrics): History {
     checkpoints: appendEvents(history.checkpoints, metrics.checkpoints),
     timeline: metrics.timeline,
     prediction: metrics.prediction,
+    resolution: metrics.resolution_seconds ?? 0,
   };
 }
 

@@ -44,13 +44,15 @@ function entries(run: Run): Entry[] {
   const several = run.ranks != null && run.ranks > 1;
   if (several) {
     const spread =
-      run.ranks_per_node != null && run.ranks_per_node < run.ranks!
-        ? `${run.ranks_per_node} per node`
-        : "on one node";
+      run.ranks_per_node == null
+        ? null
+        : run.ranks_per_node < run.ranks!
+          ? `${run.ranks_per_node} per node`
+          : "on one node";
     list.push({
       name: "Ranks",
       value: show.count(run.ranks),
-      note: run.device ? `${spread}, ${run.device}` : spread,
+      note: [spread, run.device].filter((part) => part).join(", "),
       help: "Processes that train together",
     });
   } else if (run.device) {

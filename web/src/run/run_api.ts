@@ -1,6 +1,6 @@
 // What the page of a run asks of the API beside what base/api.ts has.
 import type { EventPage, Launch, Run } from "../base/api";
-import { get, post, remove } from "../base/request";
+import { get, post, postLong, remove } from "../base/request";
 
 export interface Waiting {
   category: string;
@@ -39,7 +39,7 @@ interface ArchivedCheckpoint {
 export interface Archival {
   archived: boolean;
   bytes: number;
-  exports: number;
+  exports: number; // bytes of them
   removed: ArchivedCheckpoint[];
   kept: ArchivedCheckpoint[];
 }
@@ -49,6 +49,7 @@ export interface Extension {
   target?: number | { value?: number; stop?: boolean };
 }
 
+const kLong = 75_000; // ms; the controller reads and removes files for up to a minute
 const run = (id: string) => `runs/${encodeURIComponent(id)}`;
 
 export const runApi = {
@@ -58,15 +59,22 @@ export const runApi = {
       `events?run=${encodeURIComponent(id)}&kind=run.requeue_asked&limit=1000`,
       signal,
     ),
-  requeue: (id: string) => post<Run>(`${run(id)}/requeue`),
-  extend: (id: string, body: Extension) => post<Run>(`${run(id)}/extend`, body),
-  archive: (id: string, isDry: boolean) =>
-    post<Archival>(`${run(id)}/archive${isDry ? "?dry_run=true" : ""}`),
-  remove: (id: string, asked: { isDry: boolean; pinnedToo: boolean }) => {
-    const query = new URLSearchParams();
-    if (asked.isDry) query.set("dry_run", "true");
-    if (asked.pinnedToo) query.set("pinned_too", "true");
-    const text = query.toString();
-    return remove<Removal>(`${run(id)}${text && `?${text}`}`);
-  },
+  cancel: (id: string, key: string) => post<Run>(`${run(id)}/cancel`, undefined, key),
+  resume: (id: string, key: string) => post<Run>(`${run(id)}/resume`, undefined, key),
+  requeue: (id: string, key: string) => post<Run>(`${run(id)}/requeue`, undefined, key),
+  extend: (id: string, body: Extension, key: string) =>
+    post<Run>(`${run(id)}/extend`, body, key),
+  previewArchival: (id: string) =>
+    postLong<Archival>(`${run(id)}/archive?dry_run=true`, { milliseconds: kLong }),
+  archive: (id: string, key: string) =>
+    postLong<Archival>(`${run(id)}/archive`, { key, milliseconds: kLong }),
+  previewRemoval: (id: string, pinnedToo: boolean) =>
+    remove<Removal>(`${run(id)}?dry_run=true${pinnedToo ? "&pinned_too=true" : ""}`, {
+      milliseconds: kLong,
+    }),
+  remove: (id: string, { pinnedToo, key }: { pinnedToo: boolean; key: string }) =>
+    remove<Removal>(`${run(id)}${pinnedToo ? "?pinned_too=true" : ""}`, {
+      key,
+      milliseconds: kLong,
+    }),
 };

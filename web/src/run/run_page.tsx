@@ -5,7 +5,7 @@ import * as show from "../base/format";
 import { useShortcuts } from "../base/keys";
 import { usePoll } from "../base/poll";
 import type { Tab } from "../base/route";
-import { go, kTabs, runHash } from "../base/route";
+import { go, kTabs, parseRoute, runHash } from "../base/route";
 import { Loaded } from "../parts/loaded";
 import { Connection, ErrorPanel, SilentSlurm, Warnings } from "../parts/notices";
 import { Header } from "./header";
@@ -70,24 +70,47 @@ function TabBar({ id, tab, checkpoints }: { id: string; tab: Tab; checkpoints: n
   );
 }
 
+// A run that is gone, but for files that are not.
+function Left({ id, text }: { id: string; text: string }) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => heading.current?.focus(), []);
+  return (
+    <section class="empty" role="status">
+      <h1 ref={heading} tabIndex={-1}>
+        The run is removed
+      </h1>
+      <p>
+        <code>{id}</code>: {show.withoutEscapes(text)}
+      </p>
+      <p>
+        <a href="#/">All runs</a>
+      </p>
+    </section>
+  );
+}
+
 export function RunPage({ id, tab }: { id: string; tab: Tab }) {
   const [run, setRun] = useState<Run | null>(null);
   const [history, setHistory] = useState<History>(emptyHistory);
   const [checkpoints, setCheckpoints] = useState<Checkpoint[] | null>(null);
   const [plan, setPlan] = useState<Plan | null>(null);
   const series = useRef(history);
+  const [left, setLeft] = useState<string | null>(null); // why files of a removed run are there
+  const acted = useRef(0); // how often the reader has changed it
   const listed = useRef(-1); // how many checkpoint events the table has taken in
   const ended = run != null && hasEnded(run);
 
   const health = usePoll(id, ended ? 5000 : 1000, async (signal) => {
     const since = series.current.cursor;
+    const actions = acted.current;
     const [newRun, metrics] = await Promise.all([
       api.run(id, signal),
       api.metrics(id, since, signal),
     ]);
     const before = series.current;
     series.current = extend(before, metrics);
-    setRun(newRun);
+    // What was asked before an action is older than what that has answered.
+    if (actions === acted.current) setRun(newRun);
     if (metrics.cursor !== since || metrics.prediction?.seconds !== before.prediction?.seconds) {
       setHistory(series.current);
     }
@@ -105,6 +128,17 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
       : "Regatta";
   }, [run?.name, run?.value]);
 
+  const onChange = (next: Run) => {
+    acted.current += 1;
+    setRun(next);
+  };
+  const onRemoved = (why: string | null) => {
+    const route = parseRoute(location.hash);
+    if (why != null) setLeft(why);
+    else if (route.page === "run" && route.id === id) go("#/"); // or the reader is elsewhere by now
+  };
+
+  if (left != null) return <Left id={id} text={left} />;
   if (health.refusal?.status === 404) {
     return (
       <section class="empty">
@@ -128,7 +162,7 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
         !health.failure && <p class="loading">Loading run…</p>
       ) : (
         <>
-          <Header run={run} history={history} onChange={setRun} />
+          <Header run={run} history={history} onChange={onChange} onRemoved={onRemoved} />
           {run.error && (
             <ErrorPanel
               title={run.state === "failed" ? "The run failed" : "Error"}
@@ -160,7 +194,7 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
             <Loaded
               load={load.checkpoints}
               name="CheckpointTab"
-              props={{ run, checkpoints, onChange: setRun }}
+              props={{ run, checkpoints, onChange }}
             />
           )}
           {tab === "plan" && (

@@ -8,13 +8,15 @@ import { ErrorPanel } from "../parts/notices";
 import { When } from "../parts/when";
 import type { Explanation } from "./run_api";
 import { runApi } from "./run_api";
+import { failed, trains } from "./standstill";
 import { beside, quoted, sentence } from "./words";
 
 const kEvery = 5000; // ms
 
 // A run whose state alone does not say why it is there.
 export function needsExplaining(run: Run): boolean {
-  return (run.state !== "running" && run.state !== "succeeded") || run.silent_seconds != null;
+  if (run.state === "running") return !trains(run);
+  return run.state !== "succeeded";
 }
 
 const kClears: Record<string, string> = {
@@ -27,6 +29,7 @@ function titleOf(run: Run): string {
   if (run.state === "failed") return "After the failure";
   if (run.state === "queued") return "Why it waits";
   if (run.state === "starting") return "Why it has not begun";
+  if (run.state === "stopping") return "Why it stops";
   return hasEnded(run) ? "After its end" : "Why it stands still";
 }
 
@@ -81,7 +84,7 @@ function whyOf(one: Launch, error: string | null): string {
 }
 
 function Failures({ run, told }: { run: Run; told: Explanation }) {
-  const bad = told.launches.filter((one) => one.ended_at != null && (one.cause || one.exit_code));
+  const bad = told.launches.filter(failed);
   const newest = bad.slice(-kNarrow).reverse();
   if (newest.length === 0) return null;
   return (
@@ -92,6 +95,7 @@ function Failures({ run, told }: { run: Run; told: Explanation }) {
           {one.nodes && ` on ${clean(one.nodes)}`}
           {whyOf(one, run.error)}
           {one.exit_code != null && ` (exit code ${one.exit_code})`}
+          {one.signal != null && ` (signal ${one.signal})`}
           {one.action && <span class="small"><Words text={one.action} /></span>}
         </p>
       ))}
@@ -141,10 +145,13 @@ function Answers({ run, told }: { run: Run; told: Explanation }) {
 
 // Why a run is where it is, what happens next and when.
 export function Standing({ run }: { run: Run }) {
-  const [told, setTold] = useState<Explanation | null>(null);
-  const health = usePoll(`${run.id} ${run.state} ${run.attempts}`, kEvery, async (signal) => {
-    setTold(await runApi.explain(run.id, signal));
+  // What was said of a state before explains nothing of this one.
+  const [known, setKnown] = useState<{ state: string; told: Explanation } | null>(null);
+  const { state } = run;
+  const health = usePoll(`${run.id} ${state} ${run.attempts}`, kEvery, async (signal) => {
+    setKnown({ state, told: await runApi.explain(run.id, signal) });
   });
+  const told = known?.state === state ? known.told : null;
   if (health.refusal && !told) {
     return <ErrorPanel title="The reason cannot be shown" text={health.refusal.message} />;
   }

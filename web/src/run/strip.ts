@@ -10,6 +10,7 @@ import type {
   StepRow,
 } from "../base/api";
 import { hasEnded } from "../base/api";
+import { isSuspended, waits } from "./standstill";
 
 export const kKinds = [
   "queued",
@@ -58,7 +59,8 @@ export interface Known {
 const kLeastStall = 30; // s, as the controller has it for a run that is silent
 const kStepsOfStall = 5;
 
-const seconds = (iso: string | null | undefined): number | null => {
+// In seconds since 1970.
+export const moment = (iso: string | null | undefined): number | null => {
   const time = iso ? Date.parse(iso) : NaN;
   return Number.isFinite(time) ? time / 1000 : null;
 };
@@ -81,52 +83,81 @@ interface Work {
   last: number | null;
 }
 
+interface Stretch {
+  rows: StepRow[]; // of one attempt
+  evaluations: EvaluationRow[]; // likewise
+  from: number; // its begin, on the run's own clock
+  first: number; // the step that it goes on from
+  reached: number; // by attempts before
+  usual: number | null; // of the whole run, for an attempt of one row
+  clock: number; // where the run's own clock begins
+}
+
 // The time of the steps of one attempt: what was trained, or trained again, and what stood between.
-function workOf(
-  rows: StepRow[],
-  evaluations: EvaluationRow[],
-  first: number,
-  reached: number,
-  clock: number,
-): Work {
+function workOf({ rows, evaluations, from, first, reached, usual: others, clock }: Stretch): Work {
   const work: Work = { segments: [], marks: [], begun: null, last: null };
-  const [start, end] = [rows[0], rows[rows.length - 1]];
-  if (!start || !end) return work;
-  const usual = usualStep(rows) ?? start[1];
+  const start = rows[0];
+  if (!start) return work;
+  const usual = usualStep(rows) ?? others ?? start[1] - from;
   const add = (kind: Kind, from: number, to: number, note = "") => {
     const before = work.segments[work.segments.length - 1];
     if (before && before.kind === kind && before.note === note) before.to = to;
     else if (to > from) work.segments.push({ kind, from, to, note });
   };
-  let at = Math.max(0, start[1] - usual * Math.max(1, start[0] - first));
+  let at = Math.max(0, from, start[1] - usual * Math.max(1, start[0] - first));
   work.begun = clock + at;
   let step = first;
+  let most = reached;
   let next = 0;
-  for (const row of rows) {
-    for (let one = evaluations[next]; one && one[1] <= row[1]; one = evaluations[++next]) {
-      // Its length is known only where the step before it is here.
+  // The evaluations up to then. The length of one is known where the row of its step is here, which a
+  // long run's thinned rows mostly lack: then the newest such step is returned.
+  const judge = (until: number): number | null => {
+    let unmeasured: number | null = null;
+    for (let one = evaluations[next]; one && one[1] <= until; one = evaluations[++next]) {
       if (one[0] === step && one[1] > at) {
         add("evaluating", clock + at, clock + one[1], `after step ${one[0]}`);
         at = one[1];
-      } else work.marks.push({ kind: "evaluation", at: clock + one[1], note: `step ${one[0]}` });
+      } else {
+        unmeasured = one[0];
+        work.marks.push({ kind: "evaluation", at: clock + one[1], note: `step ${one[0]}` });
+      }
     }
+    return unmeasured;
+  };
+  for (const row of rows) {
+    const judged = judge(row[1]);
     const rest = usual * Math.max(1, row[0] - step);
     const gap = row[1] - at;
     if (gap > rest + Math.max(kLeastStall, kStepsOfStall * usual)) {
-      add("stalled", clock + at, clock + row[1] - rest, `no step after step ${step}`);
+      const [kind, note]: [Kind, string] =
+        judged == null
+          ? ["stalled", `no step after step ${step}`]
+          : ["evaluating", `after step ${judged}, about`];
+      add(kind, clock + at, clock + row[1] - rest, note);
       at = row[1] - rest;
     }
-    add(row[0] <= reached ? "replaying" : "training", clock + at, clock + row[1]);
-    [at, step] = [row[1], row[0]];
+    add(row[0] <= most ? "replaying" : "training", clock + at, clock + row[1]);
+    [at, step, most] = [row[1], row[0], Math.max(most, row[0])];
   }
-  for (let one = evaluations[next]; one; one = evaluations[++next]) {
-    if (one[0] === step && one[1] > at) {
-      add("evaluating", clock + at, clock + one[1], `after step ${one[0]}`);
-      at = one[1];
-    } else work.marks.push({ kind: "evaluation", at: clock + one[1], note: `step ${one[0]}` });
-  }
+  judge(Infinity);
   work.last = clock + at;
   return work;
+}
+
+// Whether more may come of the newest attempt, as the API's figures have it (goes_on() of
+// accuracy_json.cc): while the next launch waits in the queue, the attempt before is over.
+function goesOn(run: Run, told: Attempts, attempt: AttemptRow): boolean {
+  if (run.state !== "running" && run.state !== "stopping") return false;
+  if (attempt.exit_code != null) return false;
+  const newest = told.launches[told.launches.length - 1];
+  return newest == null || (newest.ended_at == null && newest.launch === attempt.launch);
+}
+
+// What an attempt under way does since its newest row.
+function tailOf(run: Run): [Kind, string] {
+  if (isSuspended(run)) return ["stalled", "suspended by Slurm"];
+  if (run.silent_seconds != null) return ["stalled", "its journal is silent"];
+  return [run.state_text.startsWith("evaluating") ? "evaluating" : "training", ""];
 }
 
 // How it ended, in the API's words.
@@ -142,7 +173,7 @@ function checkpointParts(checkpoints: Checkpoint[], zero: number, from: number, 
   const segments: Segment[] = [];
   const marks: Mark[] = [];
   for (const one of checkpoints) {
-    const end = seconds(one.at);
+    const end = moment(one.at);
     if (end == null || one.status === "removed" || one.status === "skipped") continue;
     const at = end - zero;
     if (at < from || at > to) continue;
@@ -165,73 +196,117 @@ function within<R extends [number, number, ...unknown[]]>(
   return rows.filter((row) => row[1] > from && row[1] <= to);
 }
 
+// Where the newest of the rows ends on the run's own clock.
+const newestOf = (rows: [number, number, ...unknown[]][]) => rows[rows.length - 1]?.[1] ?? 0;
+
+// The moments of a run, in seconds since its submission.
+interface Clocks {
+  zero: number; // of the submission, since 1970
+  clock: number; // where the run's own seconds begin
+  end: number; // of the run, or now
+}
+
+function clocksOf({ run, steps, evaluations }: Known): Clocks | null {
+  const zero = moment(run.created_at);
+  if (zero == null) return null;
+  const clock = (moment(run.started_at) ?? zero) - zero;
+  const ended = moment(run.ended_at);
+  if (hasEnded(run) && ended != null) return { zero, clock, end: ended - zero };
+  // By the controller's clock, as its other times are: the reader's may be another. It stops at the
+  // target; what came behind that is as late as its newest row.
+  const newest = Math.max(newestOf(steps), newestOf(evaluations));
+  const last = newest > 0 ? clock + newest : 0;
+  return { zero, clock, end: Math.max(run.since_submission_seconds ?? 0, last) };
+}
+
+// Since an attempt's end, or the submission.
+function waitOf(known: Known, before: Strip | undefined, zero: number, to: number): Segment[] {
+  const from = before?.to ?? 0;
+  if (!(to > from)) return [];
+  if (!before) return [{ kind: "queued", from, to, note: "" }];
+  const asked = known.requeues.find((event) => {
+    const at = moment(event.at);
+    return at != null && at - zero >= before.from && at - zero <= to;
+  });
+  const request = asked?.by ? `asked for by ${asked.by}` : "a requeue was asked for";
+  return [{ kind: "requeued", from, to, note: asked ? request : `after: ${before.outcome}` }];
+}
+
+// `until`: the begin of the next one, or the end of all.
+function stripOf(
+  known: Known,
+  attempt: AttemptRow,
+  { zero, clock, end }: Clocks,
+  at: { begin: number; until: number; isOpen: boolean; reached: number; before: Strip | undefined },
+): Strip & { most: number } {
+  const { begin, until, isOpen, reached, before } = at;
+  const from = begin - clock;
+  const rows = within(known.steps, from, until - clock);
+  const evaluations = within(known.evaluations, from, until - clock);
+  const usual = usualStep(known.steps);
+  const first = attempt.first_step;
+  const work = workOf({ rows, evaluations, from, first, reached, usual, clock });
+  const stop = isOpen ? end : Math.min(until, begin + (attempt.seconds ?? until - begin));
+  const last = Math.max(begin, work.last ?? begin);
+  const close = Math.max(stop, last);
+  const segments = waitOf(known, before, zero, begin);
+  // An attempt whose steps are none of a thinned series has trained, too.
+  const unseen = work.begun == null ? Math.min(attempt.training_seconds ?? 0, close - begin) : 0;
+  const starts = work.begun ?? close - unseen;
+  if (starts > begin) segments.push({ kind: "starting", from: begin, to: starts, note: "" });
+  if (unseen > 0) {
+    const kind = first < reached ? "replaying" : "training";
+    segments.push({ kind, from: starts, to: close, note: "none of its steps is shown" });
+  }
+  segments.push(...work.segments);
+  if (work.begun != null && close > last) {
+    const [kind, note]: [Kind, string] = isOpen ? tailOf(known.run) : ["ending", ""];
+    segments.push({ kind, from: last, to: close, note });
+  }
+  const saved = checkpointParts(known.checkpoints, zero, begin, close + 1);
+  return {
+    attempt: attempt.attempt,
+    where: attempt.hosts.length > 0 ? attempt.hosts.join(", ") : (attempt.host ?? ""),
+    from: before?.to ?? 0,
+    to: close,
+    segments: [...segments, ...saved.segments],
+    marks: [...work.marks, ...saved.marks],
+    outcome: outcomeOf(attempt, known.told, isOpen),
+    most: rows.reduce((most, row) => Math.max(most, row[0]), reached),
+  };
+}
+
 export function strips(known: Known): Strip[] {
   const { run, told } = known;
-  const zero = seconds(run.created_at);
-  if (zero == null) return [];
-  // By the controller's clock, as its other times are: the reader's may be another.
-  const now = run.since_submission_seconds ?? 0;
-  const over = hasEnded(run);
-  const ended = seconds(run.ended_at);
-  const end = over && ended != null ? ended - zero : now;
-  const clock = (seconds(run.started_at) ?? zero) - zero; // of the run's own seconds
+  const clocks = clocksOf(known);
+  if (!clocks) return [];
+  const { zero, end } = clocks;
   const list: Strip[] = [];
-  let free = 0; // since when it has waited
   let reached = 0;
-  const wait = (to: number): Segment[] => {
-    if (!(to > free)) return [];
-    if (list.length === 0) return [{ kind: "queued", from: free, to, note: "" }];
-    const before = list[list.length - 1];
-    const asked = known.requeues.find((event) => {
-      const at = seconds(event.at);
-      return at != null && before != null && at - zero >= before.from && at - zero <= to;
-    });
-    const note = asked ? `asked for by ${asked.by ?? "nobody"}` : `after: ${before?.outcome ?? ""}`;
-    return [{ kind: "requeued", from: free, to, note }];
-  };
-  const attempts = told.attempts.slice().sort((a, b) => a.attempt - b.attempt);
+  const attempts = told.attempts
+    .filter((one) => moment(one.started_at) != null)
+    .sort((a, b) => a.attempt - b.attempt);
   attempts.forEach((attempt, index) => {
-    const started = seconds(attempt.started_at);
-    if (started == null) return;
-    const begin = started - zero;
-    const isLast = index === attempts.length - 1;
-    const isOpen = isLast && !over && attempt.exit_code == null && run.attempt?.state !== "ended";
-    const next = seconds(attempts[index + 1]?.started_at);
-    const limit = next == null ? end : next - zero;
-    const stop = isOpen ? now : Math.min(limit, begin + (attempt.seconds ?? limit - begin));
-    const [from, to] = [begin - clock, (isLast ? end : limit) - clock];
-    const rows = within(known.steps, from, to);
-    const judged = within(known.evaluations, from, to);
-    const work = workOf(rows, judged, attempt.first_step, reached, clock);
-    const segments = wait(begin);
-    const last = Math.max(begin, work.last ?? begin);
-    const close = Math.max(stop, last);
-    const starts = work.begun ?? close;
-    if (starts > begin) segments.push({ kind: "starting", from: begin, to: starts, note: "" });
-    segments.push(...work.segments);
-    if (work.begun != null && close > last) {
-      const silent = isOpen && run.silent_seconds != null;
-      const kind = !isOpen ? "ending" : silent ? "stalled" : "training";
-      segments.push({ kind, from: last, to: close, note: silent ? "its journal is silent" : "" });
-    }
-    const saved = checkpointParts(known.checkpoints, zero, begin, close + 1);
-    list.push({
-      attempt: attempt.attempt,
-      where: attempt.hosts.length > 0 ? attempt.hosts.join(", ") : (attempt.host ?? ""),
-      from: free,
-      to: close,
-      segments: [...segments, ...saved.segments],
-      marks: [...work.marks, ...saved.marks],
-      outcome: outcomeOf(attempt, told, isOpen),
+    const next = moment(attempts[index + 1]?.started_at);
+    const { most, ...strip } = stripOf(known, attempt, clocks, {
+      begin: (moment(attempt.started_at) ?? zero) - zero,
+      until: next == null ? end : next - zero,
+      isOpen: index === attempts.length - 1 && goesOn(run, told, attempt),
+      reached,
+      before: list[list.length - 1],
     });
-    free = close;
-    reached = Math.max(reached, rows.reduce((most, row) => Math.max(most, row[0]), 0));
+    list.push(strip);
+    reached = most;
   });
-  const isWaiting = run.state === "queued" || (run.state === "starting" && attempts.length === 0);
-  if (isWaiting || list.length === 0) {
-    const segments = wait(end);
-    const outcome = over ? run.state : "waiting";
-    list.push({ attempt: null, where: "", from: free, to: end, segments, marks: [], outcome });
+  if (waits(run) || list.length === 0) {
+    const before = list[list.length - 1];
+    const segments = waitOf(known, before, zero, end);
+    const outcome = hasEnded(run) ? run.state : "waiting";
+    const from = before?.to ?? 0;
+    list.push({
+      ...{ attempt: null, where: "", from, to: Math.max(from, end), segments, marks: [] },
+      outcome,
+    });
   }
   return list;
 }

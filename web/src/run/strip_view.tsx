@@ -68,7 +68,13 @@ function Row({
       })}
       {strip.marks.map((mark, i) => (
         <g key={`m${i}`}>
-          <rect class={`mark-${mark.kind}`} x={at(mark.at)} width={1.5} y={y - 3} height={6} />
+          <rect
+            class={`mark-${mark.kind}`}
+            x={at(mark.at)}
+            width={1.5}
+            y={mark.kind === "evaluation" ? y - 3 : y + kRow - 3}
+            height={6}
+          />
           <title>{`${mark.kind}, ${clean(mark.note)}, at ${show.clock(mark.at)}`}</title>
         </g>
       ))}
@@ -120,15 +126,30 @@ function summaryOf(list: Strip[]): string {
   return `${attempts} since the submission: ${parts.join(", ")}`;
 }
 
+// Of marks, which have no length.
+const kMarks = [
+  ["evaluation", "marks above: evaluations"],
+  ["checkpoint", "marks below: checkpoints"],
+] as const;
+
 function Legend({ list }: { list: Strip[] }) {
+  const marks = list.flatMap((strip) => strip.marks);
   return (
     <p class="legend strip-legend">
       {totals(list).map(({ kind, seconds, count }) => (
         <span key={kind} class={kind}>
           {kind} {show.duration(seconds)}
+          {kind === "checkpointing" && " (of those still there)"}
           {count > 1 && kind !== "training" && `, ${count} times`}
         </span>
       ))}
+      {kMarks
+        .filter(([kind]) => marks.some((mark) => mark.kind === kind))
+        .map(([kind, text]) => (
+          <span key={kind} class={`mark-${kind}`}>
+            {text}
+          </span>
+        ))}
     </p>
   );
 }
@@ -137,10 +158,15 @@ function StripFigure({ all, file }: { all: Strip[]; file: string }) {
   const [every, setEvery] = useState(false);
   const [chosen, setChosen] = useState<Place | null>(null);
   const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<HTMLDivElement>(null);
   const help = useId();
   const list = every ? all : all.slice(-kShown);
   const picture = async () => place.current && pictureOfDrawing(kTitle, place.current);
   const twin = useTwin({ title: kTitle, file, table: () => tableOfStrips(all), picture });
+  const showAll = () => {
+    setEvery(true);
+    plot.current?.focus(); // the button that had the focus goes
+  };
   const press = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const next = movedBy(event.key, chosen, list.map((strip) => strip.segments.length));
@@ -168,21 +194,25 @@ function StripFigure({ all, file }: { all: Strip[]; file: string }) {
         aria-label={kTitle}
         aria-describedby={help}
         tabIndex={0}
+        ref={plot}
         onKeyDown={press}
         onBlur={() => setChosen(null)}
       >
-        <div class="timeline" role="img" aria-label={summaryOf(list)} ref={place}>
+        <div class="timeline" role="img" aria-label={summaryOf(all)} ref={place}>
           <Drawing list={list} chosen={chosen} />
         </div>
         <span id={help} hidden>
           Arrow keys move through the parts of an attempt, and up and down from attempt to attempt.
         </span>
       </div>
-      <Legend list={list} />
+      <Legend list={all} />
       {!every && all.length > kShown && (
-        <button type="button" class="quiet" onClick={() => setEvery(true)}>
-          Show all {all.length} attempts
-        </button>
+        <p class="small">
+          The last {kShown} of {all.length} are drawn.{" "}
+          <button type="button" class="quiet" onClick={showAll}>
+            Show all {all.length} attempts
+          </button>
+        </p>
       )}
       {twin.table}
     </figure>

@@ -7,7 +7,7 @@ import { setQuery } from "../base/route";
 import { Menu } from "../parts/menu";
 import { Name } from "../parts/name";
 import type { ReferenceRow } from "./time_api";
-import { timeApi } from "./time_api";
+import { kOffered, timeApi } from "./time_api";
 
 export const kMostBeside = 9; // curves beside this one
 
@@ -49,18 +49,18 @@ function publishedText(metric: string, count: number): string {
 function Chosen({
   ids,
   names,
-  setIds,
-  setNames,
+  takeId,
+  takeName,
 }: {
   ids: string[];
   names: string[];
-  setIds: (next: string[]) => void;
-  setNames: (next: string[]) => void;
+  takeId: (id: string) => void;
+  takeName: (name: string) => void;
 }) {
   return (
     <div class="choices chosen" role="group" aria-label="Chosen">
       {ids.map((id) => (
-        <Choice key={id} text={id} note="" checked onChange={() => setIds(toggled(ids, id))} />
+        <Choice key={id} text={id} note="" checked onChange={() => takeId(id)} />
       ))}
       {names.map((name) => (
         <Choice
@@ -68,7 +68,7 @@ function Chosen({
           text={name}
           note="published"
           checked
-          onChange={() => setNames(toggled(names, name))}
+          onChange={() => takeName(name)}
         />
       ))}
     </div>
@@ -80,7 +80,7 @@ export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names:
   const [open, setOpen] = useState(false);
   const [text, setText] = useState("");
   const [offered, setOffered] = useState<Offered | null>(null);
-  usePoll(open ? `others ${text}` : null, 60_000, async (signal) => {
+  const health = usePoll(open ? `others ${text}` : null, 60_000, async (signal) => {
     const runs = await timeApi.others(text, signal);
     const references = await timeApi.references(signal).catch((error: unknown) => {
       if (error instanceof Refusal) return { references: [] };
@@ -89,11 +89,16 @@ export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names:
     setOffered({ runs: runs.runs, references: references.references });
   });
   const runs = (offered?.runs ?? []).filter(
-    (one) => one.id !== run.id && one.metric === run.metric && !ids.includes(one.id),
+    (one) => one.id !== run.id && one.metric === run.metric,
   );
   // A published curve is of masked accuracy.
-  const published = run.metric === "mlm_accuracy" ? (offered?.references ?? []) : [];
-  const references = published.filter((one) => !names.includes(one.name));
+  const references = run.metric === "mlm_accuracy" ? (offered?.references ?? []) : [];
+  // What is chosen stays in its list, where the focus is; what no list has stands above them.
+  const elsewhere = {
+    ids: ids.filter((id) => !runs.some((one) => one.id === id)),
+    names: names.filter((name) => !references.some((one) => one.name === name)),
+  };
+  const trouble = health.refusal?.message ?? health.failure;
   const count = ids.length + names.length;
   const full = count >= kMostBeside;
   const listOf = (next: string[]) => next.map(encodeURIComponent).join(",");
@@ -101,9 +106,15 @@ export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names:
   const setNames = (next: string[]) => setQuery({ reference: listOf(next) }, "replace");
   return (
     <Menu label={count > 0 ? `Beside it: ${count}` : "Beside it"} onToggle={setOpen}>
-      {count > 0 && <Chosen {...{ ids, names, setIds, setNames }} />}
+      {elsewhere.ids.length + elsewhere.names.length > 0 && (
+        <Chosen
+          {...elsewhere}
+          takeId={(id) => setIds(toggled(ids, id))}
+          takeName={(name) => setNames(toggled(names, name))}
+        />
+      )}
       <label class="wide">
-        Runs that reached their target
+        Earlier runs that have succeeded
         <input
           type="text"
           value={text}
@@ -116,26 +127,39 @@ export function CurveMenu({ run, ids, names }: { run: Run; ids: string[]; names:
           <Choice
             key={id}
             text={id}
-            note={show.duration(seconds)}
-            checked={false}
-            disabled={full}
-            onChange={() => setIds([...ids, id])}
+            note={seconds == null ? "target not reached" : show.duration(seconds)}
+            checked={ids.includes(id)}
+            disabled={full && !ids.includes(id)}
+            onChange={() => setIds(toggled(ids, id))}
           />
         ))}
-        {offered && runs.length === 0 && <p class="small">No other run of this metric.</p>}
-        {!offered && open && <p class="small">Loading…</p>}
+        {offered && runs.length === 0 && (
+          <p class="small">
+            None of the newest {kOffered} {text && `with “${text}” `}has this metric
+            {text ? "." : "; search by name or id."}
+          </p>
+        )}
+        {!offered && open && !trouble && <p class="small">Loading…</p>}
+        {trouble && (
+          <p class="small" role="alert">
+            No answer: {show.withoutEscapes(trouble)}
+          </p>
+        )}
       </div>
-      <p class="small">{publishedText(run.metric, published.length)}</p>
+      <p class="small">{publishedText(run.metric, references.length)}</p>
       <div class="choices">
         {references.map((one) => (
           <Choice
             key={one.name}
             text={one.name}
-            note={[one.submitter, one.chips == null ? null : `${one.chips} chips`]
-              .filter((part) => part != null)
+            note={[
+              one.submitter && show.withoutEscapes(one.submitter),
+              one.chips != null && `${one.chips} chips`,
+            ]
+              .filter((part) => part)
               .join(", ")}
-            checked={false}
-            disabled={full}
+            checked={names.includes(one.name)}
+            disabled={full && !names.includes(one.name)}
             onChange={() => setNames(toggled(names, one.name))}
           />
         ))}

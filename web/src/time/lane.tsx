@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as show from "../base/format";
 import { When } from "../parts/when";
 import type { Span } from "../parts/chart_data";
@@ -48,18 +48,28 @@ export function EventLane({
   place: (x: number) => string;
   onPick: (x: number | null) => void;
 }) {
-  const [at, setAt] = useState(0); // of the one that takes the focus
-  const [open, setOpen] = useState<number | null>(null); // x of the first event of the open one
+  // By the first event of a group, as groups change while the run trains on: the one that takes the
+  // focus, and the open one.
+  const [at, setAt] = useState<number | null>(null);
+  const [open, setOpen] = useState<number | null>(null);
+  const hasFocus = useRef(false);
   const bar = useRef<HTMLDivElement>(null);
   const width = span.max - span.min;
   const seen = marks.filter((mark) => mark.x >= span.min && mark.x <= span.max);
   const groups = box.width > 0 ? clusters(seen, (width / box.width) * kMarkWidth) : [];
-  const shown = groups.find((group) => group[0]?.x === open);
-  const current = Math.min(at, groups.length - 1);
+  const holding = (x: number | null) =>
+    groups.findIndex((group) => group.some((one) => one.x === x));
+  const shown = groups[holding(open)];
+  const current = Math.max(0, holding(at));
+  // The button that had the focus is gone where its group has joined the one before.
+  useLayoutEffect(() => {
+    if (!hasFocus.current || document.activeElement !== document.body) return;
+    bar.current?.querySelectorAll("button")[current]?.focus();
+  });
   useEffect(() => onPick(shown?.[0]?.x ?? null), [shown?.[0]?.x]);
   if (seen.length === 0) return null;
   const moveTo = (index: number) => {
-    setAt(index);
+    setAt(groups[index]?.[0]?.x ?? null);
     bar.current?.querySelectorAll("button")[index]?.focus();
   };
   const press = (event: KeyboardEvent) => {
@@ -94,7 +104,13 @@ export function EventLane({
               aria-pressed={group === shown}
               aria-label={`${place(x)}: ${wordsOf(group)}`}
               title={show.withoutEscapes(wordsOf(group))}
-              onFocus={() => setAt(i)}
+              onFocus={() => {
+                hasFocus.current = true;
+                setAt(x);
+              }}
+              onBlur={({ currentTarget: button }) =>
+                setTimeout(() => button.isConnected && (hasFocus.current = false))
+              }
               onClick={() => setOpen(group === shown ? null : x)}
             >
               {glyphOf(group)}

@@ -12,8 +12,10 @@ import type {
 } from "../base/api";
 import * as show from "../base/format";
 import type { Table } from "../parts/chart_data";
+import { failed } from "../run/standstill";
+import { moment } from "../run/strip";
 import type { AxisName } from "./time_figures";
-import { kAxes, moment, placeOfStep } from "./time_figures";
+import { kAxes, placeOfStep, waitOf } from "./time_figures";
 
 export type Tone = "bad" | "warn" | "muted";
 export interface Mark {
@@ -36,7 +38,7 @@ export interface MarkSources {
 
 // Kinds of events that may bend a curve. Ends of jobs, begins of attempts and checkpoints are known
 // in more detail, and of runs that were found on disk as well, by other routes.
-const kKinds: Record<string, [string, Tone]> = {
+export const kKinds: Record<string, [string, Tone]> = {
   "launch.limited": ["time limit changed", "muted"],
   "node.blamed": ["node suspected", "bad"],
   "plan.tried": ["plan change", "muted"],
@@ -56,6 +58,13 @@ const kCauses: Record<string, [string, Tone]> = {
   "time limit": ["time limit", "warn"],
   deadline: ["deadline", "warn"],
   cancelled: ["cancelled", "warn"],
+};
+
+// What a trainer returns that has not failed (trainer/contract/exit_code.h).
+const kEnds: Record<string, [string, Tone]> = {
+  "23": ["replaced", "muted"],
+  "24": ["stopped", "warn"],
+  "25": ["time over", "muted"],
 };
 
 const known = <T>(table: Record<string, T>, key: string): T | undefined =>
@@ -88,7 +97,7 @@ export function stepAt(steps: StepRow[], seconds: number): number | null {
 // Where moments, seconds of the run's own clock, and steps lie on the axis; null: nowhere.
 function placesOn(axis: AxisName, { run, steps, series }: MarkSources) {
   const [submitted, first] = [moment(run.created_at), moment(run.started_at)];
-  const wait = submitted != null && first != null ? first - submitted : null;
+  const wait = waitOf(run);
   const ofStep = (step: number) => (axis === "step" ? step : placeOfStep(series, step));
   const ofSeconds = (seconds: number): number | null => {
     if (axis === "wall") return seconds;
@@ -111,8 +120,8 @@ const sentence = (...parts: (string | null | undefined)[]) =>
 function endOf(launch: Launch): [string, Tone] | undefined {
   const cause = launch.cause == null ? undefined : known(kCauses, launch.cause);
   if (cause) return cause;
-  const isGood = launch.exit_code === 0 && launch.signal == null;
-  if (isGood || launch.ended_at == null) return undefined;
+  if (launch.ended_at == null) return undefined;
+  if (!failed(launch)) return known(kEnds, String(launch.exit_code));
   return [launch.cause ? "ended" : "failed", "bad"];
 }
 

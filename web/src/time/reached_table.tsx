@@ -1,21 +1,17 @@
 import type { Prediction, Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
+import { modelOf } from "../run/headline";
+import { trains } from "../run/standstill";
 import type { Earlier, TimeToAccuracy } from "./time_api";
 import { tellingPredictions } from "./time_figures";
 
-const kModels: Record<string, string> = {
-  "past runs": "earlier runs of this kind",
-  mlperf: "MLPerf's runs",
-  "own curve": "this curve alone",
-};
-
-function Predicted({ share, made, whole }: { share: number; made: Earlier; whole: boolean }) {
+function Predicted({ share, made, isOpen }: { share: number; made: Earlier; isOpen: boolean }) {
   const held = made.held == null ? "not known yet" : made.held ? "held" : "did not hold";
   return (
     <tr>
       <td class="num">
-        {Math.round(100 * share)}&#8239;% {whole ? "" : "so far"}
+        {Math.round(100 * share)}&#8239;% {isOpen ? "so far" : ""}
       </td>
       <td class="num">{show.clock(made.made_at_seconds ?? 0)}</td>
       <td class="num">{made.seconds == null ? show.kDash : show.clock(made.seconds)}</td>
@@ -25,7 +21,7 @@ function Predicted({ share, made, whole }: { share: number; made: Earlier; whole
           : `${show.clock(made.low)} to ${show.clock(made.high)}`}
       </td>
       <td class={made.held === false ? "missed" : undefined}>{held}</td>
-      <td>{kModels[made.model] ?? made.model}</td>
+      <td>{modelOf(made.model)}</td>
     </tr>
   );
 }
@@ -33,6 +29,7 @@ function Predicted({ share, made, whole }: { share: number; made: Earlier; whole
 // Where the target is expected to be met, in words.
 export function Expected({ run, prediction }: { run: Run; prediction: Prediction | null }) {
   if (run.target == null || hasEnded(run) || run.target_reached) return null;
+  if (!trains(run)) return <p class="small">No predicted crossing while nothing is trained.</p>;
   if (!prediction) {
     return <p class="small">No predicted crossing: the curve does not say enough yet.</p>;
   }
@@ -42,7 +39,7 @@ export function Expected({ run, prediction }: { run: Run; prediction: Prediction
       Predicted crossing of {show.metric(run.metric, run.target)}: <b>{show.clock(seconds)}</b>,
       between {show.clock(low)} and {show.clock(high)} ({Math.round(100 * confidence)}&#8239;%
       interval), since the first step
-      {model != null && `; from ${kModels[model] ?? model}`}.
+      {model != null && `; from ${modelOf(model)}`}.
     </p>
   );
 }
@@ -87,7 +84,12 @@ function Predictions({
           </thead>
           <tbody>
             {telling.map(({ share, made }) => (
-              <Predicted key={share} share={share} made={made} whole={crossed != null} />
+              <Predicted
+                key={share}
+                share={share}
+                made={made}
+                isOpen={crossed == null && !hasEnded(run)}
+              />
             ))}
           </tbody>
         </table>

@@ -1,6 +1,7 @@
 // What the view of time to accuracy asks of the API.
 import type { Charts, EventPage, RunPage } from "../base/api";
 import { get } from "../base/request";
+import { kKinds } from "./marks";
 
 export interface Reached {
   value: number;
@@ -43,7 +44,10 @@ export interface Reference extends ReferenceRow {
   evaluations: [number, number | null, number][]; // [seconds, samples, masked accuracy]
 }
 
+// Of the curve alone: a long run's checkpoints would fill the answer.
+const kKindsOfMarks = ["attempt.warning", ...Object.keys(kKinds)].join(",");
 const run = (id: string) => `runs/${encodeURIComponent(id)}`;
+export const kOffered = 100; // runs to lay beside, before those of other metrics are left out
 export const kMostEvents = 1000; // the API's limit of an answer
 const kBuckets = 500;
 const kStepBuckets = 2000; // the API's limit: of fewer steps each is looked at
@@ -66,14 +70,18 @@ export const timeApi = {
     );
   },
   events: (id: string, signal: AbortSignal) =>
-    get<EventPage>(`events?run=${encodeURIComponent(id)}&limit=${kMostEvents}`, signal),
+    get<EventPage>(
+      `events?run=${encodeURIComponent(id)}&kind=${kKindsOfMarks}&limit=${kMostEvents}`,
+      signal,
+    ),
   references: (signal: AbortSignal) =>
     get<{ references: ReferenceRow[] }>("references?limit=1000", signal),
   reference: (name: string, signal: AbortSignal) =>
     get<Reference>(`references/${encodeURIComponent(name)}`, signal),
-  // Runs that have reached their target, the newest first.
+  // Runs that have succeeded, the newest first.
   others: (text: string, signal: AbortSignal) => {
-    const query = new URLSearchParams({ state: "succeeded", limit: "30", ...(text && { text }) });
+    const which = { state: "succeeded", limit: String(kOffered) };
+    const query = new URLSearchParams({ ...which, ...(text && { text }) });
     return get<RunPage>(`runs?${query}`, signal);
   },
 };

@@ -7,7 +7,8 @@ import type { Line, Pen, Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
 import { Name } from "../parts/name";
 import { Swatch } from "../parts/swatch";
-import { Labels, crossing, forecast, level } from "../run/curve_marks";
+import { Labels, crossing, diamond, forecast, level } from "../run/curve_marks";
+import { roomFor } from "../run/curve_rows";
 import { EventLane, kMarkWidth } from "./lane";
 import type { Mark } from "./marks";
 import { clusters, worstOf } from "./marks";
@@ -29,7 +30,7 @@ export interface TimeChartProps {
   others: OtherCurve[];
   idle: Idle[];
   marks: Mark[];
-  colour: string; // of this run
+  own: { colour: string; dash: number[] }; // of this run
   reached: number | null; // on this axis
   prediction: Prediction | null; // likewise; null: none, or the axis has no time
   now: number; // where the run's time ends on the axis; 0: not known
@@ -91,21 +92,7 @@ function drawMarks(pen: Pen, labels: Labels, marks: Mark[], unit: number) {
 
 // Checkpoints are many: small diamonds that stand on the axis.
 function drawCheckpoints(pen: Pen, marks: Mark[]) {
-  const { context, box, ratio } = pen;
-  const bottom = box.top + box.height;
-  context.save();
-  context.fillStyle = pen.colour("muted");
-  for (const mark of marks) {
-    const x = pen.x(mark.x);
-    if (!mark.isCheckpoint || x < box.left || x > box.left + box.width) continue;
-    context.beginPath();
-    context.moveTo(x, bottom - 8 * ratio);
-    context.lineTo(x + 4 * ratio, bottom - 4 * ratio);
-    context.lineTo(x, bottom);
-    context.lineTo(x - 4 * ratio, bottom - 4 * ratio);
-    context.fill();
-  }
-  context.restore();
+  for (const mark of marks) if (mark.isCheckpoint) diamond(pen, mark.x, "muted");
 }
 
 interface Box {
@@ -177,12 +164,13 @@ function summaryOf({ run, axis, curve, others, marks, idle }: TimeChartProps): s
   return parts.join(", ");
 }
 
-function linesOf({ run, curve, others, colour }: TimeChartProps): Line[] {
+function linesOf({ run, curve, others, own }: TimeChartProps): Line[] {
+  const { colour, dash } = own;
   const again = curve.abandoned.length > 0 ? "trained again since" : "";
   return [
-    { name: run.name, colour, width: 2.25, points: 60 },
+    { name: run.name, colour, width: 2.25, points: 60, dash },
     { name: again, colour, width: 1, opacity: 0.45, dash: [3, 3] },
-    ...others.map(({ name, colour: own, dash }) => ({ name, colour: own, width: 1.5, dash })),
+    ...others.map((one) => ({ name: one.name, colour: one.colour, dash: one.dash, width: 1.5 })),
   ];
 }
 
@@ -199,16 +187,6 @@ function Legend({ lines }: { lines: Line[] }) {
       ))}
     </ul>
   );
-}
-
-// Room for all curves and the target.
-function rangeFor(run: Run) {
-  return (low: number | null, high: number | null): [number, number] => {
-    const all = [low, high, run.target].filter((value) => value != null);
-    const top = Math.max(...all, 0.01) * 1.12;
-    if (show.isLoss(run.metric)) return [Math.min(...all, top) * 0.9, top];
-    return [Math.max(Math.min(...all, 0) * 1.12, -1), Math.min(top, 1)];
-  };
 }
 
 export function TimeChart(props: TimeChartProps) {
@@ -229,7 +207,7 @@ export function TimeChart(props: TimeChartProps) {
     [curve, others],
   );
   const lines = linesOf(props);
-  const values = useMemo(() => rangeFor(run), [run.target, run.metric]);
+  const values = useMemo(() => roomFor(run.metric, [run.target]), [run.target, run.metric]);
   const readout = (index: number | null) => {
     const newest = curve.kept[curve.kept.length - 1]?.[0];
     const row = index ?? (newest == null ? -1 : data[0].indexOf(newest));

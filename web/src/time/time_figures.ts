@@ -1,7 +1,8 @@
 // What is computed for the view of time to accuracy. Pure, so that tests need no browser.
-import type { Charts, Run, Series } from "../base/api";
+import type { Charts, EvaluationRow, Run, Series } from "../base/api";
 import * as show from "../base/format";
 import type { Kind, Strip } from "../run/strip";
+import { moment } from "../run/strip";
 import type { Earlier, Reference } from "./time_api";
 
 // The clocks of the chart, as the API has them.
@@ -69,14 +70,24 @@ export function aligned(curves: Point[][]): [number[], ...(number | null)[][]] {
   return [places, ...columns];
 }
 
-// Where a step lies on the axis, by the evaluations around it and behind the last one as before it;
-// null where there are none.
-export function placeOfStep(series: Series | undefined, step: number): number | null {
+// Where the steps of its evaluations lie; found once, as each mark asks for it.
+const places = new WeakMap<Series, Point[]>();
+function placesOf(series: Series): Point[] {
+  const known = places.get(series);
+  if (known) return known;
   const at: Point[] = [];
-  for (const bucket of series?.buckets ?? []) {
+  for (const bucket of series.buckets) {
     if (!bucket.abandoned) at.push([bucket.to_step, bucket.to]);
   }
   at.sort((a, b) => a[0] - b[0]);
+  places.set(series, at);
+  return at;
+}
+
+// Where a step lies on the axis, by the evaluations around it and behind the last one as before it;
+// null where there are none.
+export function placeOfStep(series: Series | undefined, step: number): number | null {
+  const at = series ? placesOf(series) : [];
   if (at.length === 0) return null;
   const next = at.findIndex(([to]) => to >= step);
   const index = next < 0 ? at.length - 1 : next;
@@ -86,10 +97,11 @@ export function placeOfStep(series: Series | undefined, step: number): number | 
   return left[1] + ((step - left[0]) * (right[1] - left[1])) / (right[0] - left[0]);
 }
 
-export const moment = (iso: string | null): number | null => {
-  const time = iso ? Date.parse(iso) : NaN;
-  return Number.isFinite(time) ? time / 1000 : null;
-};
+// From the submission to the first step; null: not known, or not yet.
+export function waitOf(run: Pick<Run, "created_at" | "started_at">): number | null {
+  const [submitted, first] = [moment(run.created_at), moment(run.started_at)];
+  return submitted == null || first == null ? null : first - submitted;
+}
 
 // Stretches of time in which nothing was trained, on the axis; none where it is no time.
 const kIdle: readonly Kind[] = ["queued", "requeued", "starting", "stalled"];
@@ -104,8 +116,7 @@ export function idleOf(
   axis: AxisName,
 ): Idle[] {
   if (axis !== "wall" && axis !== "wall_since_submission") return [];
-  const [submitted, first] = [moment(run.created_at), moment(run.started_at)];
-  const offset = axis === "wall" && submitted != null && first != null ? first - submitted : 0;
+  const offset = axis === "wall" ? (waitOf(run) ?? 0) : 0;
   return list.flatMap((strip) =>
     strip.segments
       .filter((one) => kIdle.includes(one.kind) && one.to - offset > 0)
@@ -115,6 +126,13 @@ export function idleOf(
         kind: one.kind,
       })),
   );
+}
+
+// The best of what was evaluated; less is better of a loss.
+export function bestOf(metric: string, evaluations: EvaluationRow[]): number | null {
+  const values = evaluations.flatMap((row) => (row[5] == null ? [] : [row[5]]));
+  const better = show.isLoss(metric) ? Math.min : Math.max;
+  return values.length > 0 ? values.reduce((best, one) => better(best, one)) : null;
 }
 
 // Round values of the metric below the best one and the target, for the table of when each was

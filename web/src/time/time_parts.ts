@@ -43,7 +43,8 @@ export function stepShares(steps: Series | null): StepShares | null {
   };
 }
 
-// How long training stood still for checkpoints; null: none says it.
+// How long training stood still for checkpoints; null: none says it. Of those that were removed the
+// API says nothing any more.
 function stalled(checkpoints: Pick<Checkpoint, "stall_seconds">[]): number | null {
   const each = checkpoints.flatMap(({ stall_seconds: one }) => (one == null ? [] : [one]));
   return each.length > 0 ? each.reduce((sum, one) => sum + one, 0) : null;
@@ -74,10 +75,12 @@ export function partsOf(
   if (exposed == null) add("training", "Steps", "computation, communication and input", rest);
   else add("training", "Computation and input", "steps without exposed communication", rest);
   add("exposed", "Exposed communication", "while nothing else was left to do", exposed);
-  if (again > 0) add("again", "Replayed steps", "trained, lost and trained again", again);
-  add("saving", "Checkpoints", "training stood still", saving);
+  const lost = "trained, then lost; the second time counts as computation";
+  if (again > 0) add("again", "Replayed steps", lost, again);
+  add("saving", "Checkpoints still there", "training stood still for them", saving);
   const between = other == null ? null : other - (saving ?? 0);
-  const what = saving == null ? "evaluations, checkpoints, pauses" : "evaluations and pauses";
+  const what =
+    saving == null ? "evaluations, checkpoints, pauses" : "evaluations, removed checkpoints, pauses";
   add("other", "Between steps", what, between);
   const missing = whole - parts.reduce((sum, part) => sum + part.seconds, 0);
   if (missing > 1e-6 * whole) add("unknown", "Not accounted for", "by any part", missing);

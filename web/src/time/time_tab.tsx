@@ -16,6 +16,7 @@ import { setQuery, useRoute } from "../base/route";
 import { DataTable } from "../parts/data_table";
 import { ErrorPanel } from "../parts/notices";
 import type { History } from "../run/history";
+import { trains } from "../run/standstill";
 import { strips } from "../run/strip";
 import { CurveMenu, kMostBeside } from "./curve_menu";
 import type { Mark } from "./marks";
@@ -28,17 +29,19 @@ import { TimeChart } from "./time_chart";
 import type { AxisName } from "./time_figures";
 import {
   axisOf,
+  bestOf,
   curveOf,
   idleOf,
   kAxes,
-  moment,
   placeOfStep,
   referencePoints,
   seriesOf,
   thresholds,
+  waitOf,
 } from "./time_figures";
 import { WhereItWent } from "./where_it_went";
 
+const kBesideEvery = 10_000; // ms; a run that is laid beside may train on
 const kDashes = [[6, 4], [2, 3], [8, 3, 2, 3], [1, 4], [12, 4]];
 
 // A list in the address: no word twice, and what is no such list has none of them.
@@ -60,9 +63,10 @@ interface Told {
 }
 
 // What is known of the run beside its curves; it changes less often than these.
-function useTold(run: Run) {
+function useTold(run: Run, history: History) {
   const [told, setTold] = useState<Told | null>(null);
-  const asked = thresholds(run.metric, run.value, run.target, run.baseline);
+  const best = bestOf(run.metric, history.evaluations) ?? run.value;
+  const asked = thresholds(run.metric, best, run.target, run.baseline);
   const key = `${run.id} ${run.state} ${run.attempts} ${asked.join(",")}`;
   const health = usePoll(key, hasEnded(run) ? 15_000 : 5000, async (signal) => {
     const [time, attempts, page] = await Promise.all([
@@ -85,34 +89,38 @@ function useCurve(run: Run, axis: AxisName) {
   return { known, health };
 }
 
-// How long the steps took. Of a run that is over it is asked once.
+// How long the steps took; undefined: not known yet. Of a run that is over it is asked once.
 function useSteps(run: Run) {
   const over = hasEnded(run);
   const [known, setKnown] = useState<{ steps: Series | null; final: boolean } | null>(null);
-  const key = known?.final ? null : `${run.id} ${over}`;
+  const key = known?.final && over ? null : `${run.id} ${over}`;
   usePoll(key, 15_000, async (signal) => {
     const charts = await timeApi.steps(run.id, over, signal);
     setKnown({ steps: charts.runs[0]?.steps ?? null, final: over });
   });
-  return known?.steps ?? null;
+  return known?.steps;
 }
 
 // Null: the controller does not know it.
 type Found<T> = ReadonlyMap<string, T | null>;
 
 // Each of the names is asked for by itself, so that one that is gone does not take the others away.
+// `every`: after so many milliseconds again; null: what they are does not change.
 function useEach<T>(
   kind: string,
   names: string[],
+  every: number | null,
   ask: (name: string, signal: AbortSignal) => Promise<T>,
 ): Found<T> {
   const [found, setFound] = useState<{ kind: string; all: Found<T> }>({ kind, all: new Map() });
   const all: Found<T> = found.kind === kind ? found.all : new Map();
   const missing = names.filter((name) => !all.has(name));
-  const key = missing.length > 0 ? `${kind} ${missing.join(",")}` : null;
-  usePoll(key, 5000, async (signal) => {
+  const isNew = missing.length > 0;
+  const wanted = isNew ? missing : every == null ? [] : names;
+  const key = wanted.length > 0 ? `${kind} ${isNew} ${wanted.join(",")}` : null;
+  usePoll(key, isNew ? 5000 : (every ?? 5000), async (signal) => {
     const come = await Promise.all(
-      missing.map(async (name): Promise<[string, T | null]> => {
+      wanted.map(async (name): Promise<[string, T | null]> => {
         const one = await ask(name, signal).catch((error: unknown) => {
           if (error instanceof Refusal) return null;
           throw error;
@@ -164,8 +172,8 @@ function Marks({ marks, axis, cut }: { marks: Mark[]; axis: AxisName; cut: boole
 
 // The curves that the reader has chosen, and what is to be said of those that are not drawn.
 function useOthers(run: Run, axis: AxisName, ids: string[], names: string[]) {
-  const series = useEach(axis, ids, (id, signal) => timeApi.charts(id, axis, signal));
-  const references = useEach("reference", names, timeApi.reference);
+  const series = useEach(axis, ids, kBesideEvery, (id, signal) => timeApi.charts(id, axis, signal));
+  const references = useEach("reference", names, null, timeApi.reference);
   return useMemo(() => {
     const slots = slotsOf([run.id, ...ids]);
     const curves: OtherCurve[] = [];
@@ -189,8 +197,8 @@ function useOthers(run: Run, axis: AxisName, ids: string[], names: string[]) {
       const dash = kDashes[i % kDashes.length] ?? [];
       add({ name, points: points ?? [], colour: "muted", dash }, "has nothing on this axis");
     });
-    const colour = ids.length > 0 ? lookOf(slots.get(run.id) ?? 0).colour : "accent";
-    return { curves, notes, colour };
+    const own = ids.length > 0 ? lookOf(slots.get(run.id) ?? 0) : { colour: "accent", dash: [] };
+    return { curves, notes, own };
   }, [series, references, ids.join(","), names.join(","), axis, run.id, run.metric]);
 }
 
@@ -226,10 +234,11 @@ export function TimeTab({
   const asked = axisOf(query.get("x"));
   const ids = wordsIn(query.get("with")).filter((id) => id !== run.id);
   const names = wordsIn(query.get("reference")).slice(0, kMostBeside - ids.length);
-  const { told, health } = useTold(run);
+  const { told, health } = useTold(run, history);
   const { known, health: curves } = useCurve(run, asked);
   const axis = known?.axis ?? asked; // of what is drawn
   const steps = useSteps(run);
+  const prediction = trains(run) ? history.prediction : null;
   const others = useOthers(run, axis, ids, names);
   const series = known ? seriesOf(known.charts, run.id) : undefined;
   const curve = useMemo(() => curveOf(series), [series]);
@@ -244,18 +253,18 @@ export function TimeTab({
     const rows = { steps: history.steps, evaluations: history.evaluations, checkpoints };
     return idleOf(strips({ run, told: told.attempts, ...rows, requeues: [] }), run, axis);
   }, [told, run, history, checkpoints, axis]);
-  const [submitted, first] = [moment(run.created_at), moment(run.started_at)];
-  const wait = submitted != null && first != null ? first - submitted : null;
+  const wait = waitOf(run);
   const whole = told?.time.time.whole_seconds ?? null;
   const elapsed = whole == null || wait == null ? null : whole - wait;
   const now = axis === "wall" ? elapsed : axis === "wall_since_submission" ? whole : null;
   const chart = {
-    ...{ run, axis, curve, idle, marks, colour: others.colour, now: now ?? 0 },
+    ...{ run, axis, curve, idle, marks, own: others.own, now: now ?? 0 },
     others: others.curves,
     reached: reachedOn(axis, run, told?.time ?? null, series),
-    prediction: onAxis(axis, wait, history.prediction),
+    prediction: onAxis(axis, wait, prediction),
   };
   const refusal = health.refusal ?? curves.refusal;
+  const hasCurve = curve.kept.length > 0 || curve.abandoned.length > 0;
   const isCut = (told?.events.length ?? 0) >= kMostEvents;
   return (
     <>
@@ -265,14 +274,14 @@ export function TimeTab({
         <CurveMenu run={run} ids={ids} names={names} />
       </div>
       {others.notes.length > 0 && <p class="small">Not drawn: {others.notes.join("; ")}.</p>}
-      {known && curve.kept.length === 0 && <Nothing run={run} />}
-      {curve.kept.length > 0 && <TimeChart {...chart} />}
+      {known && !hasCurve && <Nothing run={run} />}
+      {hasCurve && <TimeChart {...chart} />}
       {idle.length > 0 && (
         <p class="small">
           Shaded: {[...new Set(idle.map((one) => one.kind))].join(", ")} (nothing is trained).
         </p>
       )}
-      <Expected run={run} prediction={history.prediction} />
+      <Expected run={run} prediction={prediction} />
       <Marks marks={marks} axis={axis} cut={isCut} />
       {told && <ReachedTable run={run} time={told.time} elapsed={elapsed} />}
       {told && (

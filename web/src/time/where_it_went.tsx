@@ -29,7 +29,15 @@ function Bar({ parts, whole, label }: { parts: Part[]; whole: number; label: str
 }
 
 // What stands in no part, because the API does not say it.
-function NotSplit({ shares, timeline }: { shares: StepShares | null; timeline: Timeline | null }) {
+function NotSplit({
+  shares,
+  isKnown,
+  timeline,
+}: {
+  shares: StepShares | null;
+  isKnown: boolean;
+  timeline: Timeline | null;
+}) {
   const step = timeline?.step_seconds;
   const of = (seconds: number | null | undefined) =>
     seconds == null || step == null || !(step > 0) ? null : show.percent(seconds / step);
@@ -42,10 +50,12 @@ function NotSplit({ shares, timeline }: { shares: StepShares | null; timeline: T
   ].filter((part) => part[1] != null);
   return (
     <ul class="small where-notes">
-      {shares?.exposed == null ? (
+      {!isKnown && <li>How the steps split is not known yet.</li>}
+      {isKnown && shares?.exposed == null && (
         <li>No step of this run says how long it waited for communication.</li>
-      ) : (
-        shares.sampled && <li>The split of the steps is estimated from a sample of them.</li>
+      )}
+      {shares?.exposed != null && shares.sampled && (
+        <li>The split of the steps is estimated from a sample of them.</li>
       )}
       <li>
         Input and optimizer have no total: they are part of the steps. Evaluations have no length of
@@ -72,11 +82,11 @@ export function WhereItWent({
 }: {
   run: Run;
   time: TimeToAccuracy;
-  steps: Series | null;
+  steps: Series | null | undefined; // undefined: not known yet
   checkpoints: Checkpoint[];
   timeline: Timeline | null;
 }) {
-  const shares = stepShares(steps);
+  const shares = stepShares(steps ?? null);
   const parts = partsOf(time.time, shares, checkpoints);
   const whole = parts.reduce((sum, part) => sum + part.seconds, 0);
   if (!(whole > 0)) return null;
@@ -128,7 +138,7 @@ export function WhereItWent({
           </tr>
         </tfoot>
       </table>
-      <NotSplit shares={shares} timeline={timeline} />
+      <NotSplit shares={shares} isKnown={steps !== undefined} timeline={timeline} />
     </section>
   );
 }

@@ -1,0 +1,356 @@
+// The page of a run in states and answers that the real controller seldom gives: against the
+// fixture's API, and with some answers changed or held back on their way.
+import assert from "node:assert/strict";
+import { after, before } from "node:test";
+import { follow, kHostile, makeEvent, makeRun, series } from "./fixture.mjs";
+import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+
+const skip = missingBrowser() ?? false;
+let browser;
+before(async () => {
+  if (!skip) browser = await launch();
+});
+after(() => browser?.close());
+
+const pageTest = pageTestWith({ skip });
+const kRun = "demo-4f2a91";
+const kNothing = series({ steps: 0, stepSeconds: 1, evaluateEvery: 1 });
+const one = (fields = {}, more = {}) => () => [
+  { run: makeRun(kRun, fields), metrics: kNothing, log: "", events: [], ...more },
+];
+const arrive = (fixture, tab = "", options = {}) =>
+  Visitor.arrive(browser, `${fixture.url}#/runs/${kRun}${tab}`, options);
+const plain = (text) => text.replace(/\s+/g, " ").trim();
+// A promise, and what keeps it.
+function promise() {
+  let keep;
+  const kept = new Promise((done) => (keep = done));
+  return { kept, keep };
+}
+const open = async (page, name) => {
+  await page.locator("summary", { hasText: "Actions" }).click();
+  await page.getByRole("button", { name, exact: true }).click();
+};
+const focused = (page) => page.evaluate(() => document.activeElement?.textContent ?? "");
+
+const kEscaped = `${kHostile}\u001b[31mred\u001b[0m\u001b]0;title\u0007\u0000`;
+pageTest(
+  "errors, warnings and states lose their escape sequences, and stay text",
+  one({
+    state: "failed",
+    state_text: kEscaped,
+    error: kEscaped.replace("red", "crimson"),
+    warnings: [kEscaped],
+    directory: kEscaped,
+    task: kEscaped,
+    from: { path: kEscaped, run: null, checkpoint: null, optimizer: false },
+    attempt: { number: 1, state: "ended", execution: null, exit_code: 1, reason: kEscaped },
+  }),
+  async (fixture) => {
+    const visitor = await arrive(fixture, "/details");
+    const { page } = visitor;
+    await page.locator("dt", { hasText: "Directory" }).waitFor();
+    const text = await page.locator("main").innerText();
+    assert.equal(text.split(`${kHostile}red`).length - 1, 6, text);
+    assert.equal(text.split(`${kHostile}crimson`).length - 1, 1, text);
+    assert.doesNotMatch(text, /[\u0000-\u0008\u000b-\u001f\u007f]|title|\[31m/);
+    assert.equal(await page.locator("#app img").count(), 0);
+    const utc = await page.locator("dd time").first().getAttribute("title");
+    assert.match(utc, /2026-11-21 12:00:00 UTC$/);
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "a screen reader is told the state, not each step",
+  one({ state_text: "training, step 412 of 4000" }),
+  async (fixture) => {
+    const visitor = await arrive(fixture);
+    const { page } = visitor;
+    await visitor.sees("training, step 412 of 4000");
+    const told = await page.locator(".run-head [role=status]").allInnerTexts();
+    assert.deepEqual(told.map(plain), ["running"]);
+    await visitor.leave();
+  },
+);
+
+// Eight attempts of 100 s, 20 s apart, of which each evaluates once.
+function manyAttempts() {
+  const at = (seconds) => new Date(Date.UTC(2026, 10, 21, 12, 0, seconds)).toISOString();
+  const metrics = series({ steps: 0, stepSeconds: 1, evaluateEvery: 1 });
+  const attempts = Array.from({ length: 8 }, (_, i) => ({
+    ...{ attempt: i + 1, execution: String(i), launch: null, started_at: at(10 + 120 * i) },
+    ...{ seconds: 100, first_step: 90 * i, host: "a", hosts: ["a"], ranks: 1, ranks_per_node: 1 },
+    ...{ device: null, training_seconds: 90, exit_code: 22, reason: null, message: null },
+  }));
+  for (let i = 0; i < 8; i += 1) {
+    for (let n = 1; n <= 90; n += 1) {
+      metrics.steps.push([90 * i + n, 120 * i + 10 + n, 5, 5, 1, 1, null, null, null, false]);
+    }
+  }
+  const run = makeRun(kRun, {
+    ...{ state: "failed", state_text: "failed", attempts: 8, created_at: at(0) },
+    ...{ started_at: at(10), ended_at: at(960) },
+  });
+  follow(run, metrics);
+  return [{ run, metrics, log: "", events: [], attempts: { launches: [], attempts } }];
+}
+
+pageTest("the timeline tells of all attempts while it draws the last", manyAttempts, async (fixture) => {
+  const visitor = await arrive(fixture);
+  const { page } = visitor;
+  const strip = page.locator("figure.strip");
+  const label = strip.locator("[role=img]");
+  await visitor.sees("The last 6 of 8 are drawn.");
+  // 8 × 90 s of steps.
+  const wanted = /^8 attempts since the submission: queued 10 s, .*training 12 min 00 s/;
+  assert.match(plain(await label.getAttribute("aria-label")), wanted);
+  const legend = plain(await strip.locator(".legend").innerText());
+  assert.ok(legend.includes("training 12 min 00 s"), legend);
+  await page.getByRole("button", { name: "Show all 8 attempts" }).click();
+  await visitor.seesNoMore("The last 6 of 8 are drawn.");
+  assert.equal(await strip.locator("svg.names text").count(), 8);
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("role")), "application");
+  assert.match(plain(await label.getAttribute("aria-label")), wanted);
+  await visitor.leave();
+});
+
+pageTest(
+  "an explanation is of the state that it was asked for",
+  one({ state: "queued", state_text: "waits for a free place" }),
+  async (fixture) => {
+    const [entry] = fixture.entries;
+    const visitor = await arrive(fixture);
+    const { page } = visitor;
+    const panel = page.locator(".reason-panel");
+    await panel.getByText("Waits for a free place").waitFor();
+    const answer = promise();
+    await page.route("**/explain", async (route) => {
+      await answer.kept;
+      await route.continue();
+    });
+    Object.assign(entry.run, { state: "stopping", state_text: "writes a checkpoint and stops" });
+    await page.getByRole("heading", { name: "Why it stops" }).waitFor();
+    assert.equal(await panel.getByText("Waits for a free place").count(), 0);
+    answer.keep();
+    await panel.getByText("Writes a checkpoint and stops").waitFor();
+    Object.assign(entry.run, { state: "running", state_text: "suspended by Slurm, step 5 of 10" });
+    await page.getByRole("heading", { name: "Why it stands still" }).waitFor();
+    await panel.getByText("Suspended by Slurm").waitFor();
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "curves of a thinned series say what they leave out",
+  () => {
+    const metrics = series({ steps: 4000, stepSeconds: 0.1, evaluateEvery: 500 });
+    metrics.steps = metrics.steps.filter(([step]) => step % 50 === 0);
+    return [{ run: follow(makeRun(kRun), metrics), metrics, log: "", events: [] }];
+  },
+  async (fixture) => {
+    const visitor = await arrive(fixture);
+    const { page } = visitor;
+    await page.route(/runs\/[^/]+\/metrics/, async (route) => {
+      const response = await route.fetch();
+      const json = { ...(await response.json()), resolution_seconds: 60 };
+      await route.fulfill({ response, json });
+    });
+    await visitor.sees("80 of 3,951 steps are in the curves, tables and files");
+    await page.reload();
+    await visitor.sees("Older rows are means of 1 min 00 s.");
+    const chart = page.locator("figure.chart", { hasText: "Training loss" });
+    const label = await chart.locator("[role=img]").getAttribute("aria-label");
+    assert.match(label, /^Training loss over time, 80 of 3,951 steps/);
+    await visitor.leave();
+  },
+);
+
+pageTest("what was asked before an action does not undo its answer", one(), async (fixture) => {
+  const visitor = await arrive(fixture);
+  const { page } = visitor;
+  const button = page.getByRole("button", { name: "Cancel run" });
+  await button.click();
+  await page.getByRole("dialog").waitFor();
+  const answer = promise();
+  const asked = promise();
+  let held = 0;
+  await page.route(`**/api/v1/runs/${kRun}`, async (route) => {
+    held += 1;
+    if (held > 1) return route.continue();
+    const response = await route.fetch(); // as it is before the action
+    asked.keep();
+    await answer.kept;
+    await route.fulfill({ response });
+  });
+  await asked.kept;
+  await page.getByRole("button", { name: "Cancel the run" }).click();
+  await page.getByRole("button", { name: "Stopping…" }).waitFor();
+  const come = page.waitForResponse((response) => response.url().endsWith(kRun));
+  answer.keep();
+  await come;
+  for (let i = 0; i < 10; i += 1) {
+    await page.waitForTimeout(50);
+    assert.equal(await button.count(), 0, "the older answer is not shown");
+  }
+  await visitor.leave();
+});
+
+pageTest(
+  "the focus stays where the button of an action has gone",
+  one({ state: "failed", state_text: "failed after 1 attempt" }),
+  async (fixture) => {
+    const visitor = await arrive(fixture);
+    const { page } = visitor;
+    await page.getByRole("button", { name: "Resume run" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Cancel run" }).waitFor();
+    await page.waitForFunction(() => document.activeElement.textContent === "Actions");
+    await page.getByRole("button", { name: "Cancel run" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").waitFor();
+    await page.keyboard.press("Tab");
+    assert.equal(await focused(page), "Cancel the run");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Stopping…" }).waitFor();
+    await page.waitForFunction(() => document.activeElement.textContent === "Actions");
+    await visitor.leave();
+  },
+);
+
+const over = { state: "cancelled", state_text: "cancelled at step 300" };
+const removal = {
+  ...{ bytes: 1000, freed: { checkpoints: 1000 }, files: 1, pinned: [], had_directory: true },
+  left: null,
+};
+// Answers what is asked of a run by DELETE; keys: the Idempotency-Keys that came.
+async function answerRemovals(page, answer) {
+  const keys = [];
+  await page.route(/\/api\/v1\/runs\/[^/]+(\?.*)?$/, async (route) => {
+    const request = route.request();
+    if (request.method() !== "DELETE") return route.fallback();
+    if (request.url().includes("dry_run")) return route.fulfill({ json: removal });
+    keys.push(request.headers()["idempotency-key"]);
+    return answer(route, keys.length);
+  });
+  return keys;
+}
+
+pageTest("an action without an answer may be done, and is asked again as the same", one(over), async (fixture) => {
+  const visitor = await arrive(fixture);
+  const { page } = visitor;
+  const answer = (route, n) => (n === 1 ? route.abort() : route.fulfill({ json: removal }));
+  const keys = await answerRemovals(page, answer);
+  await open(page, "Remove…");
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("button", { name: /^Remove it and free/ }).click();
+  await dialog.getByText(/^No answer \(.*\); it may have been done/).waitFor();
+  await dialog.getByRole("button", { name: /^Remove it and free/ }).click();
+  await page.locator("table.runs").waitFor();
+  assert.equal(keys.length, 2);
+  assert.match(keys[0], /^[0-9a-f]{32}$/);
+  assert.equal(keys[1], keys[0]);
+  await visitor.leave(/ERR_FAILED/);
+});
+
+pageTest("a removal that leaves files behind says so", one(over), async (fixture) => {
+  const visitor = await arrive(fixture);
+  const { page } = visitor;
+  const left = "its files are still being removed, in /srv/runs/.removed-1\u001b[31m";
+  await answerRemovals(page, (route) => route.fulfill({ status: 202, json: { ...removal, left } }));
+  await open(page, "Remove…");
+  await page.getByRole("button", { name: /^Remove it and free/ }).click();
+  await page.getByRole("heading", { name: "The run is removed" }).waitFor();
+  fixture.entries.length = 0;
+  await visitor.sees("its files are still being removed, in /srv/runs/.removed-1");
+  assert.equal(await focused(page), "The run is removed");
+  await page.waitForTimeout(1500); // the run is asked for meanwhile, and is none
+  await page.getByRole("heading", { name: "The run is removed" }).waitFor();
+  await visitor.leave(/status of 404/);
+});
+
+pageTest(
+  "a removal that ends late leaves the reader where he is",
+  () => [...one(over)(), { ...one()()[0], run: makeRun("other-000001") }],
+  async (fixture) => {
+    const visitor = await arrive(fixture);
+    const { page } = visitor;
+    const answer = promise();
+    const done = promise();
+    await answerRemovals(page, async (route) => {
+      await answer.kept;
+      await route.fulfill({ json: removal });
+      done.keep();
+    });
+    await open(page, "Remove…");
+    await page.getByRole("button", { name: /^Remove it and free/ }).click();
+    await page.getByRole("button", { name: "Removing…" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.evaluate(() => void (location.hash = "#/runs/other-000001"));
+    await page.getByRole("heading", { name: "other", exact: true }).waitFor();
+    answer.keep();
+    await done.kept;
+    await page.waitForTimeout(300);
+    assert.match(page.url(), /#\/runs\/other-000001$/);
+    await visitor.leave();
+  },
+);
+
+pageTest("archiving tells exports by their size", one(over), async (fixture) => {
+  const visitor = await arrive(fixture);
+  const { page } = visitor;
+  const row = { name: "step-000000300", step: 300, bytes: 1, reasons: [] };
+  const told = { archived: false, bytes: 2.5e9, exports: 1.25e9, removed: [row], kept: [row, row] };
+  await page.route("**/archive?dry_run=true", (route) => route.fulfill({ json: told }));
+  await open(page, "Archive…");
+  const text = page.getByRole("dialog").getByText(/^Frees/);
+  await text.waitFor();
+  const wanted = "Frees 2.50 GB: 1 checkpoint and 1.25 GB of exports to be removed, 2 checkpoints to stay.";
+  assert.equal(plain(await text.innerText()), wanted);
+  await visitor.leave();
+});
+
+pageTest("what is no figure is said at its field", one(over), async (fixture) => {
+  const visitor = await arrive(fixture);
+  const { page } = visitor;
+  await open(page, "Extend…");
+  const steps = page.getByRole("textbox", { name: /Steps in all/ });
+  await steps.fill("5,000");
+  await page.getByText("Use a whole number above 0, without commas.").waitFor();
+  assert.equal(await steps.getAttribute("aria-invalid"), "true");
+  const named = await steps.getAttribute("aria-describedby");
+  assert.match(await page.locator(`[id="${named}"]`).innerText(), /whole number/);
+  assert.ok(await page.getByRole("button", { name: "Extend the run" }).isDisabled());
+  await steps.fill("5000");
+  await visitor.seesNoMore("Use a whole number above 0, without commas.");
+  assert.ok(await page.getByRole("button", { name: "Extend the run" }).isEnabled());
+  await visitor.leave();
+});
+
+const warnings = (from, count) =>
+  Array.from({ length: count }, (_, i) =>
+    makeEvent(from + i, "attempt.warning", { words: `number ${from + i};` }),
+  );
+pageTest(
+  "the events of a run stand still while the reader wants it",
+  one({}, { events: warnings(0, 3) }),
+  async (fixture) => {
+    const { events } = fixture.entries[0];
+    const visitor = await arrive(fixture, "/events");
+    const { page } = visitor;
+    await visitor.sees("number 2;");
+    await page.getByRole("button", { name: "Pause" }).click();
+    events.push(...warnings(3, 1));
+    await page.waitForTimeout(2500); // more than a round
+    assert.equal(await page.getByText("number 3;").count(), 0);
+    await page.getByRole("button", { name: "Go on" }).click();
+    await visitor.sees("number 3;");
+    // With the last page the button goes that had the focus.
+    events.push(...warnings(4, 20));
+    await page.getByRole("button", { name: "Older events" }).focus();
+    await page.keyboard.press("Enter");
+    await visitor.sees("number 0;");
+    await page.waitForFunction(() => document.activeElement.textContent === "What happened");
+    await visitor.leave();
+  },
+);
