@@ -270,12 +270,12 @@ test("a metric is told as a share, a correlation or a loss", () => {
     ["accuracy", "8.34\u202f%", "Accuracy"],
     ["f1", "8.34\u202f%", "F1"],
     ["exact", "8.34\u202f%", "Exact match"],
-    ["matthews", "0.08", "Matthews correlation"],
-    ["pearson", "0.08", "Pearson correlation"],
-    ["spearman", "0.08", "Spearman correlation"],
-    ["mlm_loss", "0.08", "Masked loss"],
-    ["loss", "0.08", "Evaluation loss"],
-    ["constructor", "0.08", "constructor"],
+    ["matthews", "0.0834", "Matthews correlation"],
+    ["pearson", "0.0834", "Pearson correlation"],
+    ["spearman", "0.0834", "Spearman correlation"],
+    ["mlm_loss", "0.0834", "Masked loss"],
+    ["loss", "0.0834", "Evaluation loss"],
+    ["constructor", "0.0834", "constructor"],
   ]) {
     assert.equal(show.metric(metric, 0.0834), text, metric);
     assert.equal(show.metricTitle(metric), title);

@@ -1,7 +1,8 @@
 // How the page is entered: a link of `regatta open` with a one-time ticket, and what is seen without.
 import assert from "node:assert/strict";
+import { createServer, request } from "node:http";
 import { after, before } from "node:test";
-import { standardRuns } from "./fixture.mjs";
+import { Fixture, standardRuns } from "./fixture.mjs";
 import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
 
 const skip = missingBrowser() ?? false;
@@ -75,7 +76,8 @@ loginTest("a restarted controller ends the session in the middle", standardRuns,
   await visitor.page.locator('tr[data-run="demo-4f2a91"]').waitFor();
   fixture.forgetSessions();
   await visitor.sees(kNeedsLink);
-  await visitor.sees("it was restarted");
+  await visitor.sees("when the controller is restarted");
+  assert.equal(await page.title(), "Regatta", "nothing is said to run");
   assert.equal(await storedSession(page), null, "whoever has the port later finds nothing here");
   const asked = fixture.requests.length;
   await page.waitForTimeout(2500);
@@ -132,5 +134,56 @@ loginTest("the view without a session fits a phone and both themes", standardRun
       await visitor.keepPicture(`login-${colorScheme}-${width}`);
       await visitor.leave();
     }
+  }
+});
+
+// One origin with a controller below each of several paths, as a portal has it.
+async function portal(targets) {
+  const server = createServer((asked, answer) => {
+    const path = Object.keys(targets).find((one) => asked.url.startsWith(one));
+    if (!path) return void answer.writeHead(404).end();
+    const { method, headers } = asked;
+    const place = { port: targets[path].port, path: asked.url.slice(path.length - 1) };
+    const passed = request({ host: "127.0.0.1", method, headers, ...place }, (response) => {
+      answer.writeHead(response.statusCode, response.headers);
+      response.pipe(answer);
+    });
+    passed.on("error", () => answer.writeHead(502).end());
+    asked.pipe(passed);
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const url = `http://127.0.0.1:${server.address().port}`;
+  const stop = async () => {
+    server.closeAllConnections();
+    await new Promise((done) => server.close(done));
+  };
+  return { url, stop };
+}
+
+loginTest("controllers below one origin have a session each", standardRuns, async (fixture) => {
+  const other = await new Fixture(standardRuns()).start();
+  const { url, stop } = await portal({ "/one/": fixture, "/two/": other });
+  try {
+    const visitor = await Visitor.arrive(browser, `${url}/one/#ticket=${fixture.makeTicket()}`);
+    const { page } = visitor;
+    const demo = (tab) => tab.locator('tr[data-run="demo-4f2a91"]');
+    await demo(page).waitFor();
+    const opened = page.context().waitForEvent("page");
+    await page.evaluate((at) => void window.open(at, "_blank", "noopener"), `${url}/two/`);
+    const tab = await opened;
+    await tab.getByText(kNeedsLink).waitFor();
+    assert.equal(await tab.getByRole("alert").innerText(), "", "it has lost no session");
+    assert.ok(!other.requests.some((line) => line.includes("/api/")), other.requests.join());
+    await tab.goto(`${url}/two/#ticket=${other.makeTicket()}`);
+    await demo(tab).waitFor();
+    await tab.goto(`${url}/one/`); // whose session the first tab tells
+    await demo(tab).waitFor();
+    await tab.goto(`${url}/two/`);
+    await demo(tab).waitFor();
+    assert.equal(other.count("POST", "/api/v1/session"), 1);
+    await visitor.leave();
+  } finally {
+    await stop();
+    await other.stop();
   }
 });

@@ -552,7 +552,7 @@ pageTest(
   () => [],
   async (fixture) => {
     const visitor = await Visitor.arrive(browser, fixture.url);
-    await visitor.sees("No runs yet");
+    await visitor.sees("There are none, or all of them are archived");
     await visitor.sees("regatta submit");
     await visitor.sees("regatta-train prepare");
     await visitor.keepPicture("empty");

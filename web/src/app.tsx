@@ -1,6 +1,8 @@
+import { useEffect, useRef } from "preact/hooks";
 import { useRoute } from "./base/route";
 import { useSession } from "./base/session";
 import { Frame } from "./frame";
+import { focusMain } from "./parts/focus";
 import { Login } from "./parts/login";
 import { Loaded } from "./parts/loaded";
 import { RunPage } from "./run/run_page";
@@ -18,15 +20,32 @@ const load = {
 
 function Pages() {
   const route = useRoute();
+  useFocus(route.page === "run" ? route.id : route.page);
   if (route.page === "runs") return <RunList query={route.query} />;
   if (route.page === "run") return <RunPage key={route.id} id={route.id} tab={route.tab} />;
-  const props = { query: route.query };
-  if (route.page === "compare") return <Loaded load={load.compare} name="CompareView" props={props} />;
-  if (route.page === "nodes") return <Loaded load={load.nodes} name="NodesView" props={props} />;
-  if (route.page === "cluster") return <Loaded load={load.cluster} name="ClusterView" props={props} />;
-  if (route.page === "events") return <Loaded load={load.events} name="EventsView" props={props} />;
-  if (route.page === "submit") return <Loaded load={load.submit} name="SubmitView" props={props} />;
-  return <Loaded load={load.settings} name="SettingsView" props={props} />;
+  // By the key another view begins anew: without, it would be drawn by the one before.
+  const shown = { key: route.page, props: { query: route.query } };
+  if (route.page === "compare") return <Loaded {...shown} load={load.compare} name="CompareView" />;
+  if (route.page === "nodes") return <Loaded {...shown} load={load.nodes} name="NodesView" />;
+  if (route.page === "cluster") return <Loaded {...shown} load={load.cluster} name="ClusterView" />;
+  if (route.page === "events") return <Loaded {...shown} load={load.events} name="EventsView" />;
+  if (route.page === "submit") return <Loaded {...shown} load={load.submit} name="SubmitView" />;
+  return <Loaded {...shown} load={load.settings} name="SettingsView" />;
+}
+
+// What had the focus is gone with the view it was in: back in a list it is on the row of where one
+// was, elsewhere at the beginning of what has come.
+function useFocus(place: string) {
+  const before = useRef(place);
+  useEffect(() => {
+    if (before.current === place) return;
+    const row = `tr[data-run="${CSS.escape(before.current)}"] .row-link`;
+    before.current = place;
+    if (document.activeElement?.closest("main > *")) return; // the view has put it somewhere
+    const link = document.querySelector<HTMLElement>(row);
+    if (link) link.focus();
+    else focusMain();
+  }, [place]);
 }
 
 export function App() {

@@ -5,6 +5,7 @@ import { usePreference } from "./base/preferences";
 import type { View } from "./base/route";
 import { go, useRoute } from "./base/route";
 import { setTheme, theme } from "./base/theme";
+import { focusMain } from "./parts/focus";
 import { Sail } from "./parts/icons";
 import { Loaded } from "./parts/loaded";
 
@@ -58,8 +59,12 @@ function Tools() {
       <button type="button" onClick={() => setOpen("keys")} aria-label="Keys" title="Keys (?)">
         ?
       </button>
-      {open === "palette" && <Loaded load={palette} name="Palette" props={{ onClose: close }} />}
-      {open === "keys" && <Loaded load={palette} name="Keys" props={{ onClose: close }} />}
+      {open === "palette" && (
+        <Loaded load={palette} name="Palette" props={{ onClose: close }} onClose={close} />
+      )}
+      {open === "keys" && (
+        <Loaded load={palette} name="Keys" props={{ onClose: close }} onClose={close} />
+      )}
     </>
   );
 }
@@ -108,5 +113,5 @@ export function Frame({ open, children }: { open: boolean; children: ComponentCh
 // The hash is the page's place, so that the link must not change it.
 function skipToMain(event: Event) {
   event.preventDefault();
-  document.getElementById("main")?.focus();
+  focusMain();
 }

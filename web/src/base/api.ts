@@ -1,5 +1,5 @@
 // The controller's API as this page uses it: docs/api.md is the contract.
-import { get, post } from "./request";
+import { get, post, postLong } from "./request";
 
 export const kStates = [
   "queued",
@@ -409,13 +409,13 @@ export const api = {
   version: (signal: AbortSignal) => get<Version>("version", signal),
   health: (signal: AbortSignal) => get<ControllerHealth>("health", signal),
   plan: (id: string, signal: AbortSignal) => get<Plan>(`${run(id)}/plan`, signal),
-  log: (id: string, offset: number, signal: AbortSignal) =>
-    get<Log>(`${run(id)}/logs?offset=${offset}`, signal),
   // `which`: "limit=N", "since=N" or "before=N".
   events: (id: string, which: string, signal: AbortSignal) =>
     get<EventPage>(`events?run=${encodeURIComponent(id)}&${which}`, signal),
   cancel: (id: string) => post<Run>(`${run(id)}/cancel`),
   resume: (id: string) => post<Run>(`${run(id)}/resume`),
-  archive: (id: string) => post<{ bytes: number }>(`${run(id)}/archive`),
+  // The controller takes up to a minute for it, and some seconds more while it starts.
+  archive: (id: string) =>
+    postLong<{ bytes: number }>(`${run(id)}/archive`, { milliseconds: 75_000 }),
   label: (id: string, changes: LabelChanges) => post<Run>(`${run(id)}/labels`, changes),
 };

@@ -44,6 +44,10 @@ export function percent(fraction: number | null | undefined): string {
 export function number(value: number | null | undefined, digits = 3): string {
   if (value == null || !Number.isFinite(value)) return kDash;
   const magnitude = Math.abs(value);
+  if (magnitude > 0 && magnitude < 1e-6) return value.toPrecision(digits);
+  if (magnitude > 0 && magnitude < 0.095) {
+    return value.toLocaleString("en-US", { maximumSignificantDigits: digits });
+  }
   if (magnitude >= 1e6) return `${number(value / 1e6, digits)}${kNarrowSpace}M`;
   const decimals = magnitude >= 100 ? 0 : magnitude >= 10 ? digits - 2 : digits - 1;
   return value.toLocaleString("en-US", {
@@ -104,7 +108,7 @@ export function flops(value: number | null | undefined): string {
 export function isLoss(metric: string): boolean {
   return metric.endsWith("loss");
 }
-export function isAccuracy(metric: string): boolean {
+function isAccuracy(metric: string): boolean {
   return metric.endsWith("accuracy");
 }
 export function isFraction(metric: string): boolean {
@@ -140,6 +144,7 @@ export function when(iso: string | null | undefined): string {
   return time.toLocaleString("en-GB", {
     day: "numeric",
     month: "short",
+    ...(time.getFullYear() !== new Date().getFullYear() && { year: "numeric" }),
     hour: "2-digit",
     minute: "2-digit",
     second: "2-digit",
@@ -158,10 +163,11 @@ export function ago(iso: string, now: number): string {
   if (Number.isNaN(time)) return kDash;
   const seconds = Math.max(0, (now - time) / 1000);
   if (seconds < 45) return "just now";
-  const unit = (value: number, name: string) => `${Math.round(value)}${kNarrowSpace}${name} ago`;
-  if (seconds < 3600) return unit(Math.max(1, seconds / 60), "min");
-  if (seconds < 86400) return unit(seconds / 3600, "h");
-  return unit(seconds / 86400, "d");
+  const unit = (value: number, name: string) => `${value}${kNarrowSpace}${name} ago`;
+  const minutes = Math.max(1, Math.round(seconds / 60));
+  if (minutes < 60) return unit(minutes, "min");
+  const hours = Math.round(seconds / 3600);
+  return hours < 24 ? unit(hours, "h") : unit(Math.round(seconds / 86400), "d");
 }
 
 // What is not seen, or would turn the direction in which what is around it is read.

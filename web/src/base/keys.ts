@@ -24,15 +24,17 @@ export function shortcuts(): Shortcut[] {
   return found;
 }
 
+const kNoText = /^(checkbox|radio|button|submit|file|range)$/;
+
 function takesText(target: EventTarget | null): boolean {
   return (
     target instanceof HTMLElement &&
     (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) &&
-    !(target instanceof HTMLInputElement && target.type === "checkbox")
+    !(target instanceof HTMLInputElement && kNoText.test(target.type))
   );
 }
 
-export function nameOfKey(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey">): string {
+function nameOfKey(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey">): string {
   return event.ctrlKey || event.metaKey ? `mod+${event.key.toLowerCase()}` : event.key;
 }
 
@@ -53,6 +55,11 @@ function press(event: KeyboardEvent) {
   } else if (all.some((one) => one.keys.startsWith(`${name} `))) {
     first = { key: name, at: now };
   }
+}
+
+// As a reader knows it from the keyboard.
+export function shownKeys(keys: string): string {
+  return keys.replace("mod+", "Ctrl ").replace("enter", "Enter").replace("Escape", "Esc");
 }
 
 export function startKeys() {

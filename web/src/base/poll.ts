@@ -1,10 +1,11 @@
 import { useEffect, useState } from "preact/hooks";
-import { Refusal, trouble } from "./request";
+import { NotYet, Refusal, messageOf, trouble } from "./request";
 
 // What the page knows about its connection to the controller.
 export interface Health {
   lastData: number | null; // Date.now() of the newest answer
   failure: string | null; // why the last attempt failed; null while all is well
+  isAnswered?: boolean; // a proxy, or the controller while it starts, said so
   refusal: Refusal | null; // the controller answered no: polling goes on, slowly
   trouble: string | null; // why what it answers stands still
 }
@@ -12,8 +13,22 @@ export interface Health {
 const kInitial: Health = { lastData: null, failure: null, refusal: null, trouble: null };
 const kSlowestMilliseconds = 15_000;
 
+// A newer answer alone is no reason to draw again: its time is read when the next one fails.
+export function withData(old: Health, lastData: number, newTrouble: string | null): Health {
+  const isNews =
+    old.lastData == null || old.failure != null || old.refusal != null || old.trouble !== newTrouble;
+  if (isNews) return { lastData, failure: null, refusal: null, trouble: newTrouble };
+  old.lastData = lastData;
+  return old;
+}
+
+export function pauseAfter(failures: number, interval: number): number {
+  return Math.min(interval * 2 ** failures, Math.max(interval, kSlowestMilliseconds));
+}
+
 // Calls `task` every `interval` ms while the page is visible and `key` is not null; one call at a
-// time. After a failure the pause doubles up to 15 s; whatever the task stored stays.
+// time. After a failure the pause doubles up to 15 s, and is never shorter than `interval`; whatever
+// the task stored stays.
 export function usePoll(
   key: string | null,
   interval: number,
@@ -34,23 +49,21 @@ export function usePoll(
       try {
         await task(stop.signal);
         failures = 0;
-        if (!stop.signal.aborted) {
-          setHealth({ lastData: Date.now(), failure: null, refusal: null, trouble: trouble() });
-        }
+        if (!stop.signal.aborted) setHealth((old) => withData(old, Date.now(), trouble()));
       } catch (error) {
         if (stop.signal.aborted) return;
         failures += 1;
         if (error instanceof Refusal) {
           setHealth((old) => ({ ...old, failure: null, refusal: error, trouble: trouble() }));
         } else {
-          const failure = error instanceof Error ? error.message : String(error);
-          setHealth((old) => ({ ...old, failure, refusal: null }));
+          const isAnswered = error instanceof NotYet;
+          setHealth((old) => ({ ...old, failure: messageOf(error), isAnswered, refusal: null }));
         }
       } finally {
         busy = false;
       }
       if (stop.signal.aborted) return;
-      timer = setTimeout(tick, Math.min(interval * 2 ** failures, kSlowestMilliseconds));
+      timer = setTimeout(tick, pauseAfter(failures, interval));
     };
     const wake = () => {
       if (!document.hidden) void tick();
@@ -70,14 +83,31 @@ export function usePoll(
   return health;
 }
 
-// The time, renewed every second while `active`.
-export function useNow(active: boolean): number {
+// One clock for all that shows the time; it stands while nobody looks.
+const clocks = new Set<(now: number) => void>();
+let ticking: ReturnType<typeof setInterval> | undefined;
+function tellClocks() {
+  if (document.hidden) return;
+  const now = Date.now();
+  for (const tell of clocks) tell(now);
+}
+
+// The time, renewed every second while `active`; where `step` is more than that, when it is a multiple
+// of so many milliseconds, so that a text of minutes is not drawn each second.
+export function useNow(active: boolean, step = 1): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
     if (!active) return;
-    setNow(Date.now());
-    const timer = setInterval(() => setNow(Date.now()), 1000);
-    return () => clearInterval(timer);
-  }, [active]);
+    const tell = (time: number) => setNow(time - (time % step));
+    tell(Date.now());
+    clocks.add(tell);
+    ticking ??= setInterval(tellClocks, 1000);
+    return () => {
+      clocks.delete(tell);
+      if (clocks.size > 0) return;
+      clearInterval(ticking);
+      ticking = undefined;
+    };
+  }, [active, step]);
   return now;
 }

@@ -1,4 +1,5 @@
 // A request to the controller. Paths are relative, so the page also works below a proxy's sub-path.
+import { withoutEscapes } from "./format";
 import { session } from "./session";
 
 // The controller answered, and the answer is no.
@@ -13,15 +14,19 @@ export class Refusal extends Error {
   }
 }
 
+// Something answered that is not the controller as it is when it works.
+export class NotYet extends Error {}
+
 const kRequestMilliseconds = 10_000;
 const kRemembered = 32; // answers
+const kOnce = /[?&]since=\d/; // what is new since a cursor is not asked for twice
 
 // What an address answered last: the same object again, where it is still the same.
 const answers = new Map<string, { tag: string; value: unknown }>();
 
 function remember(path: string, tag: string | null, value: unknown) {
   answers.delete(path);
-  if (tag == null) return;
+  if (tag == null || kOnce.test(path)) return;
   answers.set(path, { tag, value });
   const oldest = answers.keys().next();
   if (answers.size > kRemembered && !oldest.done) answers.delete(oldest.value);
@@ -45,6 +50,7 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
   const late = new Error(`no answer within ${most / 1000} s`);
   const timer = setTimeout(() => limit.abort(late), most);
   signal.addEventListener("abort", abort);
+  if (signal.aborted) abort(); // which tells nobody any more
   const isKept = asked.method === "GET" && !asked.isOnce;
   const known = isKept ? answers.get(path) : undefined;
   const text =
@@ -66,22 +72,30 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
       cache: "no-store",
     });
     newestTrouble = response.headers.get("x-regatta-trouble");
-    if (response.status === 304 && known) return known.value as T;
+    if (response.status === 304 && known) {
+      remember(path, known.tag, known.value); // as the newest
+      return known.value as T;
+    }
     if (!response.ok) {
       const body = await response.json().catch(() => null);
-      const message = String(body?.detail ?? `HTTP status ${response.status}`);
-      // A proxy answers 502–504 for a controller that is away.
-      if (response.status >= 502 && response.status <= 504) throw new Error(message);
+      const message = withoutEscapes(String(body?.detail ?? `HTTP status ${response.status}`));
+      // The controller while it starts, or a proxy for one that is away.
+      if (response.status >= 502 && response.status <= 504) throw new NotYet(message);
       if (response.status === 401) session.refused(token);
       throw new Refusal(response.status, message, body?.key ?? null, body?.parameter ?? null);
     }
-    const value = (await response.json()) as T;
+    const value = await response.json().then((one: T) => one, notJson);
     if (isKept) remember(path, response.headers.get("etag"), value);
     return value;
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", abort);
   }
+}
+
+function notJson(error: unknown): never {
+  if (!(error instanceof SyntaxError)) throw error; // it broke off
+  throw new NotYet("The answer is another server's. If a proxy asks for a login, reload the page");
 }
 
 // Why the controller cannot write its store, by its newest answer: all that it shows stands still.

@@ -30,15 +30,15 @@ export function runHash(id: string, tab?: Tab): string {
 
 // The address with other values of the query; null takes one out.
 export function withQuery(hash: string, changes: Record<string, string | null>): string {
-  const path = hash.split("?")[0] || "#/";
-  const query = new URLSearchParams(hash.split("?")[1]);
+  const [, path = "", search = ""] = /^([^?]*)\??(.*)$/.exec(hash) ?? [];
+  const query = new URLSearchParams(search);
   for (const [key, value] of Object.entries(changes)) {
     if (value == null || value === "") query.delete(key);
     else query.set(key, value);
   }
   query.sort();
   const text = query.toString();
-  return text === "" ? path : `${path}?${text}`;
+  return (path || "#/") + (text && `?${text}`);
 }
 
 // Goes there; in place of where one is for what is no place of its own, as each letter that is typed.

@@ -3,7 +3,9 @@ import { useEffect, useState } from "preact/hooks";
 // The page's right to ask. `regatta open` prints a link with a one-time ticket in its fragment, which
 // no browser sends to a server; the page exchanges it for a session, kept for this tab alone. No
 // cookie: cookies of 127.0.0.1 go to every port of it, so to other users' servers as well.
-const kKey = "regatta.session";
+// Below a proxy several controllers have one origin; each has a session of its own.
+const kPath = typeof location === "undefined" ? "/" : location.pathname;
+const kKey = kPath === "/" ? "regatta.session" : `regatta.session:${kPath}`;
 const kTries = 4; // of the exchange, while the controller cannot be reached
 const kTryMilliseconds = 1000;
 const kRequestMilliseconds = 10_000;
@@ -26,8 +28,8 @@ export function parseLink(text: string): Link | null {
 }
 
 const kLost =
-  "The controller no longer knows this page's session: it was restarted, or the page was not used " +
-  "for 12 hours.";
+  "The controller no longer knows this page's session: it ends after 7 days, after 12 hours without " +
+  "use, and when the controller is restarted.";
 
 // Storage may be switched off; the session then lasts until the next reload.
 function stored(): string | null {

@@ -229,6 +229,10 @@ export function Chart(props: ChartProps) {
   const { point, press, leave, zoomBy } = useKeys(props, plot);
   const help = useId();
   const { title } = props;
+  const showAll = () => {
+    place.current?.parentElement?.focus(); // the button goes
+    props.onZoom(null);
+  };
   const twin = useTwin({
     title,
     file: props.file,
@@ -256,7 +260,7 @@ export function Chart(props: ChartProps) {
         <h2>{title}</h2>
         <span class="readout">{props.readout(index)}</span>
         {props.zoom && (
-          <button type="button" class="quiet" onClick={() => props.onZoom(null)}>
+          <button type="button" class="quiet" onClick={showAll}>
             Show all
           </button>
         )}

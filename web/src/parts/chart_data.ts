@@ -74,15 +74,18 @@ export function logMarks(low: number, high: number): number[] {
   return marks.filter((mark) => mark >= low && mark <= high);
 }
 
-// The span around a place, this much wider; null where it would be as wide as all.
+// The span around a place, or around its middle where the place is not in it, this much wider; null
+// where it would be as wide as all.
 export function zoomed(now: Span, full: Span, around: number, factor: number): Span | null {
   const width = (now.max - now.min) * factor;
   const all = full.max - full.min;
   if (!(width < all) || !(all > 0)) return null;
   const least = all / 1e5;
-  const share = (around - now.min) / (now.max - now.min);
+  const isInside = around >= now.min && around <= now.max;
+  const at = isInside ? around : (now.min + now.max) / 2;
+  const share = (at - now.min) / (now.max - now.min);
   const size = Math.max(width, least);
-  const min = Math.min(Math.max(full.min, around - size * share), full.max - size);
+  const min = Math.min(Math.max(full.min, at - size * share), full.max - size);
   return { min, max: min + size };
 }
 

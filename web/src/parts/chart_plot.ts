@@ -35,7 +35,7 @@ const kTimeSteps = [
 const kFont = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const kLeastDrag = 8; // px
 
-export function colourOf(name: string): string {
+function colourOf(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
 }
 

@@ -1,5 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 
+const kShownMilliseconds = 2500;
+
 export function CopyButton({
   text,
   what = "path",
@@ -7,29 +9,35 @@ export function CopyButton({
 }: {
   text: string;
   what?: string; // it is, before the text itself
-  label?: string; // in place of both
+  label?: string; // in place of both, behind "Copy"
 }) {
-  const [copied, setCopied] = useState(false);
+  const [outcome, setOutcome] = useState<"Copied" | "Not copied" | null>(null);
   useEffect(() => {
-    if (!copied) return;
-    const timer = setTimeout(() => setCopied(false), 1500);
+    if (outcome == null) return;
+    const timer = setTimeout(() => setOutcome(null), kShownMilliseconds);
     return () => clearTimeout(timer);
-  }, [copied]);
+  }, [outcome]);
   // Browsers offer the clipboard to https and loopback only.
   if (!navigator.clipboard) return null;
   const copy = () =>
     navigator.clipboard.writeText(text).then(
-      () => setCopied(true),
-      () => undefined,
+      () => setOutcome("Copied"),
+      () => setOutcome("Not copied"), // the browser's settings forbid it
     );
+  const shown = outcome ?? "Copy";
   return (
-    <button
-      type="button"
-      class="quiet"
-      aria-label={label ?? `Copy ${what} ${text}`}
-      onClick={copy}
-    >
-      {copied ? "Copied" : "Copy"}
-    </button>
+    <>
+      <button
+        type="button"
+        class="quiet"
+        aria-label={`${shown}${label ?? ` ${what} ${text}`}`}
+        onClick={copy}
+      >
+        {shown}
+      </button>
+      <span class="visually-hidden" role="status">
+        {outcome}
+      </span>
+    </>
   );
 }

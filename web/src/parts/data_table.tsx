@@ -59,10 +59,18 @@ export function DataTable({ caption, table }: { caption: string; table: Table })
         </span>
         {pages > 1 && (
           <>
-            <button type="button" disabled={now === 0} onClick={() => setPage(now - 1)}>
+            <button
+              type="button"
+              aria-disabled={now === 0}
+              onClick={() => setPage(Math.max(0, now - 1))}
+            >
               Previous rows
             </button>
-            <button type="button" disabled={now === pages - 1} onClick={() => setPage(now + 1)}>
+            <button
+              type="button"
+              aria-disabled={now === pages - 1}
+              onClick={() => setPage(Math.min(pages - 1, now + 1))}
+            >
               Next rows
             </button>
           </>

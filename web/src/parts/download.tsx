@@ -34,15 +34,16 @@ export function DownloadButton({
         if (!control.signal.aborted) throw error;
       }
     });
+  const shown = busy ? `Stop (${show.bytes(got)})` : "Download";
   return (
     <>
       <button
         type="button"
         class={quiet ? "quiet" : undefined}
-        aria-label={busy ? `Stop fetching ${label}` : `Download ${label}`}
+        aria-label={`${shown} ${label}`}
         onClick={busy ? () => stop.current?.abort() : fetchIt}
       >
-        {busy ? `Stop (${show.bytes(got)})` : "Download"}
+        {shown}
       </button>
       {failure && (
         <span class="failure" role="alert">

@@ -23,11 +23,11 @@ const kShapes: Record<State, string> = {
 const kFilled = new Set<State>(["running", "stopped"]);
 
 export function StateBadge({ state }: { state: State }) {
-  const shape = kShapes[state] ?? kShapes.queued;
+  const known = Object.hasOwn(kShapes, state) ? state : "queued";
   return (
-    <span class={`badge ${state in kShapes ? state : "queued"}`}>
+    <span class={`badge ${known}`}>
       <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
-        <path d={shape} class={kFilled.has(state) ? "filled" : "line"} />
+        <path d={kShapes[known]} class={kFilled.has(state) ? "filled" : "line"} />
       </svg>
       {state}
     </span>

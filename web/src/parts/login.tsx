@@ -1,10 +1,14 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { withoutEscapes } from "../base/format";
 import type { Standing } from "../base/session";
 import { openSession, parseLink } from "../base/session";
 
 // What is seen without a session: how to get a link, and where to paste it.
 export function Login({ problem }: { problem: Standing["problem"] }) {
   const [wrong, setWrong] = useState(false);
+  useEffect(() => {
+    document.title = "Regatta";
+  }, []);
   const open = (event: SubmitEvent) => {
     event.preventDefault();
     const field = (event.currentTarget as HTMLFormElement).elements.namedItem("link");
@@ -29,7 +33,7 @@ export function Login({ problem }: { problem: Standing["problem"] }) {
         </div>
       </form>
       <p class="failure" role="alert">
-        {failure}
+        {failure && withoutEscapes(failure)}
       </p>
     </section>
   );

@@ -4,12 +4,10 @@ import { useEffect, useRef } from "preact/hooks";
 // A button with a panel below it, which a press elsewhere or Escape closes.
 export function Menu({
   label,
-  title,
   onToggle,
   children,
 }: {
   label: ComponentChildren;
-  title?: string;
   onToggle?: (isOpen: boolean) => void;
   children: ComponentChildren;
 }) {
@@ -41,7 +39,7 @@ export function Menu({
       ref={place}
       onToggle={(event) => onToggle?.(event.currentTarget.open)}
     >
-      <summary class="button" title={title}>
+      <summary class="button">
         {label}
       </summary>
       <div class="panel">{children}</div>

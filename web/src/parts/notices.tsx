@@ -1,7 +1,8 @@
 import type { Health } from "../base/poll";
 import { useNow } from "../base/poll";
 import type { Slurm } from "../base/api";
-import { duration, when, withoutEscapes } from "../base/format";
+import { duration, withoutEscapes } from "../base/format";
+import { When } from "./when";
 
 // Says that the controller is away and how old the figures are. aria-live: once, not every second.
 export function Connection({ health }: { health: Health }) {
@@ -13,12 +14,15 @@ export function Connection({ health }: { health: Health }) {
     <div role="status" aria-live="polite">
       {away && (
         <div class="notice away">
-          <strong>Controller unreachable</strong>
+          <strong>
+            {health.isAnswered ? "The controller does not answer yet" : "Controller unreachable"}
+          </strong>
           <span aria-live="off">
             {age == null
               ? ", no data yet."
               : `, last data ${age < 60 ? `${age} s` : duration(age)} ago.`}{" "}
-            Trying again; runs go on without it.
+            Trying again; runs go on without it.{" "}
+            <span class="small">{withoutEscapes(health.failure ?? "")}</span>
           </span>
         </div>
       )}
@@ -44,15 +48,15 @@ export function ErrorPanel({ title, text }: { title: string; text: string }) {
 // What the page shows of a run's job is as old as Slurm's newest answer; the journal goes on.
 export function SilentSlurm({ slurm }: { slurm: Slurm | null | undefined }) {
   if (slurm?.trouble == null) return null;
-  const since = slurm.answered_at == null ? "yet" : `since ${when(slurm.answered_at)}`;
   const waits = slurm.cancel_waits_since;
   return (
     <section class="notice warning" role="status">
       <strong>
-        Slurm has not answered {since}
+        Slurm has not answered{" "}
+        {slurm.answered_at == null ? "yet" : <>since <When at={slurm.answered_at} /></>}
         {slurm.age_seconds != null && ` (${duration(slurm.age_seconds)})`}
       </strong>
-      {waits != null && <p>The cancellation waits since {when(waits)}.</p>}
+      {waits != null && <p>The cancellation waits since <When at={waits} />.</p>}
       <p>{withoutEscapes(slurm.trouble)}</p>
     </section>
   );

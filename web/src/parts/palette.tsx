@@ -1,7 +1,7 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { RunRow } from "../base/api";
 import { api } from "../base/api";
-import { shortcuts } from "../base/keys";
+import { shortcuts, shownKeys } from "../base/keys";
 import { messageOf } from "../base/request";
 import { go, runHash } from "../base/route";
 import { Dialog } from "./dialog";
@@ -17,19 +17,23 @@ interface Choice {
   act: () => void;
 }
 
-function useRuns(text: string): { runs: RunRow[]; failure: string | null } {
-  const [found, setFound] = useState<{ runs: RunRow[]; failure: string | null }>({
-    runs: [],
-    failure: null,
-  });
+interface Found {
+  text: string; // that it is the answer to
+  runs: RunRow[];
+  failure: string | null;
+}
+
+// The runs of this text; null before they are here.
+function useRuns(text: string): Found | null {
+  const [found, setFound] = useState<Found | null>(null);
   useEffect(() => {
     const stop = new AbortController();
     const query = new URLSearchParams({ limit: String(kMostRuns), ...(text && { text }) });
     const timer = setTimeout(() => {
       api.runs(query.toString(), stop.signal).then(
-        ({ runs }) => setFound({ runs, failure: null }),
+        ({ runs }) => !stop.signal.aborted && setFound({ text, runs, failure: null }),
         (error: unknown) => {
-          if (!stop.signal.aborted) setFound({ runs: [], failure: messageOf(error) });
+          if (!stop.signal.aborted) setFound({ text, runs: [], failure: messageOf(error) });
         },
       );
     }, kPauseMilliseconds);
@@ -38,7 +42,7 @@ function useRuns(text: string): { runs: RunRow[]; failure: string | null } {
       stop.abort();
     };
   }, [text]);
-  return found;
+  return found?.text === text ? found : null;
 }
 
 // Ctrl+K: one field for runs by name, id or error, and for what the page can do.
@@ -46,12 +50,13 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const [commands] = useState(() => shortcuts().filter((one) => one.keys !== "mod+k"));
-  const { runs, failure } = useRuns(text.trim());
+  const found = useRuns(text.trim());
+  const [waits, setWaits] = useState(false); // Enter was pressed before the runs were here
   const list = useId();
   const chosen = useRef<(() => void) | null>(null);
   const words = text.trim().toLowerCase();
   const choices: Choice[] = [
-    ...runs.map((run) => ({
+    ...(found?.runs ?? []).map((run) => ({
       key: run.id,
       text: run.name,
       run,
@@ -66,14 +71,21 @@ export function Palette({ onClose }: { onClose: () => void }) {
     onClose();
     chosen.current?.();
   };
+  const closeDialog = useRef<(() => void) | null>(null);
+  const take = (choice: Choice | undefined) => {
+    if (!choice) return;
+    chosen.current = choice.act;
+    closeDialog.current?.();
+  };
+  useEffect(() => {
+    if (!waits || !found) return;
+    setWaits(false);
+    take(choices[newest]);
+  }, [waits, found]);
   return (
     <Dialog title="Find a run or a view" wide onClose={leave}>
       {(close) => {
-        const take = (choice: Choice | undefined) => {
-          if (!choice) return;
-          chosen.current = choice.act;
-          close();
-        };
+        closeDialog.current = close;
         const press = (event: KeyboardEvent) => {
           const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
           if (by != null && choices.length > 0) {
@@ -81,7 +93,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
             setAt((newest + by + choices.length) % choices.length);
           } else if (event.key === "Enter") {
             event.preventDefault();
-            take(choices[newest]);
+            if (choices[newest]) take(choices[newest]);
+            else setWaits(true);
           }
         };
         return (
@@ -100,6 +113,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
               onInput={(event) => {
                 setText(event.currentTarget.value);
                 setAt(0);
+                setWaits(false);
               }}
               onKeyDown={press}
             />
@@ -118,7 +132,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
               ))}
             </ul>
             <p class="small" role="status">
-              {failure ?? (choices.length === 0 ? "Nothing is called so." : "")}
+              {found?.failure ?? (found && choices.length === 0 ? "Nothing is called so." : "")}
             </p>
           </div>
         );
@@ -126,8 +140,6 @@ export function Palette({ onClose }: { onClose: () => void }) {
     </Dialog>
   );
 }
-
-const shown = (keys: string) => (keys === "Escape" ? "Esc" : keys.replace("mod+", "Ctrl "));
 
 // What keys do now.
 export function Keys({ onClose }: { onClose: () => void }) {
@@ -146,7 +158,7 @@ export function Keys({ onClose }: { onClose: () => void }) {
             {list.map((one) => (
               <div key={one.keys}>
                 <dt>
-                  <kbd>{shown(one.keys)}</kbd>
+                  <kbd>{shownKeys(one.keys)}</kbd>
                 </dt>
                 <dd>{one.does}</dd>
               </div>

@@ -1,13 +1,4 @@
-// Files that the page makes: a chart's figures as CSV, its drawing as PNG.
-
-export function save(blob: Blob, name: string) {
-  const address = URL.createObjectURL(blob);
-  const link = document.createElement("a");
-  link.href = address;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000); // a browser may ask where to put it
-}
+// A drawing as a PNG.
 
 const kMargin = 14; // px
 const kHead = 26; // px

@@ -1,10 +1,10 @@
 import type { ComponentChildren } from "preact";
 import { useId, useState } from "preact/hooks";
+import { save } from "../base/download";
 import type { Table } from "./chart_data";
 import { csvOf, fileName } from "./chart_data";
 import { DataTable } from "./data_table";
 import { Menu } from "./menu";
-import { save } from "./picture";
 
 // What every drawing has beside it: its figures as a table, and both as files. The tools stand in
 // its head, the table below it.
@@ -22,12 +22,14 @@ export function useTwin({
   children?: ComponentChildren; // more of the menu
 }): { tools: ComponentChildren; table: ComponentChildren } {
   const [open, setOpen] = useState(false);
+  const [notSaved, setNotSaved] = useState(false);
   const place = useId();
   const name = (extension: string) => fileName(file ? `${file}-${title}` : title, extension);
   const saveTable = () =>
     save(new Blob([csvOf(table())], { type: "text/csv;charset=utf-8" }), name("csv"));
   const savePicture = async () => {
-    const blob = await picture();
+    const blob = await picture().catch(() => null); // too large for a canvas, for one
+    setNotSaved(!blob);
     if (blob) save(blob, name("png"));
   };
   const tools = (
@@ -40,7 +42,7 @@ export function useTwin({
         aria-label={`Table: ${title}`}
         onClick={() => setOpen(!open)}
       >
-        {open ? "Hide table" : "Table"}
+        Table <span aria-hidden="true">{open ? "▴" : "▾"}</span>
       </button>
       <Menu
         label={
@@ -56,6 +58,9 @@ export function useTwin({
         <button type="button" onClick={() => void savePicture()}>
           Save as PNG
         </button>
+        <span class="failure" role="status">
+          {notSaved && "The browser could not draw it"}
+        </span>
       </Menu>
     </span>
   );

@@ -2,6 +2,8 @@
 import type { Alternative, Decision, Plan, PlannedStep, Run, Seats } from "../base/api";
 import type { Part } from "../parts/timeline";
 
+export { measuredStep } from "../base/speed";
+
 // How much more `value` is than `base`, as a fraction of it.
 export function difference(
   value: number | null | undefined,
@@ -9,13 +11,6 @@ export function difference(
 ): number | null {
   if (value == null || base == null || !(base > 0) || !Number.isFinite(value)) return null;
   return value / base - 1;
-}
-
-// The mean over the newest 20 steps, whose rate the API gives; the batch is the same in every step.
-export function measuredStep(run: Run): number | null {
-  const rate = run.samples_per_second;
-  if (rate == null || !(rate > 0) || !(run.step > 0) || !(run.samples > 0)) return null;
-  return run.samples / run.step / rate;
 }
 
 // How the run file cuts the gradient whatever the plan says; null: as the plan has it.

@@ -3,6 +3,7 @@ import type { RunRow } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
 import { runHash } from "../base/route";
+import { measuredStep } from "../base/speed";
 import { StateBadge } from "../parts/icons";
 import { Name } from "../parts/name";
 import { When } from "../parts/when";
@@ -28,7 +29,7 @@ export function Progress({ run, label = true }: { run: RunRow; label?: boolean |
 }
 
 // The one figure of time that counts now.
-function timeOf(run: RunRow): { text: string; note: string } {
+export function timeOf(run: RunRow): { text: string; note: string } {
   if (run.time_to_accuracy_seconds != null) {
     return { text: show.duration(run.time_to_accuracy_seconds), note: "to target" };
   }
@@ -36,27 +37,42 @@ function timeOf(run: RunRow): { text: string; note: string } {
     return { text: `≈ ${show.duration(run.predicted_seconds_to_target)}`, note: "left to target" };
   }
   const rest = run.steps - run.step;
-  if (run.state === "running" && run.step > 0 && rest > 0 && run.training_seconds != null) {
-    const left = (run.training_seconds / run.step) * rest;
-    return { text: `≈ ${show.duration(left)}`, note: "left to its last step" };
+  const each = measuredStep(run); // null while it is silent
+  if (run.state === "running" && rest > 0 && each != null) {
+    return { text: `≈ ${show.duration(each * rest)}`, note: "left to its last step" };
   }
   if (run.step > 0) return { text: show.duration(run.training_seconds), note: "trained" };
   return { text: show.duration(run.since_submission_seconds), note: "since submission" };
 }
 
-// What is between a value and its target.
-function targetWord(run: RunRow): string {
-  if (!run.target_reached) return "of";
-  return show.isLoss(run.metric) ? "≤" : "≥";
+// What is between the newest value and its target; that it was reached once may be long ago.
+export function targetWord(run: RunRow): string {
+  const { value, target } = run;
+  const loss = show.isLoss(run.metric);
+  if (value != null && target != null && (loss ? value <= target : value >= target)) {
+    return loss ? "≤" : "≥";
+  }
+  if (run.target_reached) return "reached before; target";
+  return loss ? "target" : "of";
+}
+const isThere = (run: RunRow) => ["≤", "≥"].includes(targetWord(run));
+
+const kMostText = 1000; // characters; the run's page has all
+function clip(text: string): string {
+  const clean = show.withoutEscapes(text.slice(0, 2 * kMostText));
+  return clean.length > kMostText ? `${clean.slice(0, kMostText)}…` : clean;
 }
 
+// What `running` and `succeeded` do not say.
+const kOdd = /^(suspended|finished without|ended at an earlier)/;
+
 // Why it failed, or where it is; null where its state says all.
-function reasonOf(run: RunRow): string | null {
-  if (run.error != null) return run.error;
+export function reasonOf(run: RunRow): string | null {
+  if (run.error != null) return clip(run.error);
   if (run.silent_seconds != null) return `silent for ${show.duration(run.silent_seconds)}`;
   const told = run.state_text.trim();
-  const plain = run.state === "running" || run.state === "succeeded" || told === run.state;
-  return plain ? null : told;
+  const says = run.state === "running" || run.state === "succeeded" || told === run.state;
+  return says && !kOdd.test(told) ? null : clip(told);
 }
 
 export interface Column {
@@ -74,7 +90,7 @@ export const kColumns: Column[] = [
     name: "state",
     title: "State",
     cell: (run) => (
-      <span title={run.state_text}>
+      <span title={clip(run.state_text)}>
         <StateBadge state={run.state} />
         {run.attempts > 1 && (
           <span class="small" title={`${run.attempts} attempts`}>
@@ -112,7 +128,7 @@ export const kColumns: Column[] = [
       const target = show.target(run);
       return (
         <>
-          <span class={run.target_reached ? "reached" : undefined} title={run.metric}>
+          <span class={isThere(run) ? "reached" : undefined} title={run.metric}>
             {show.metric(run.metric, run.value)}
           </span>{" "}
           <span class="small">

@@ -6,14 +6,19 @@ import { setQuery } from "../base/route";
 import { Menu } from "../parts/menu";
 import { TypedField } from "../parts/typed_field";
 
+// A date, or a moment of one; what is typed is a filter once it is that.
+const kMoment =
+  "\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?(Z|[+\\-]\\d{2}:?\\d{2}))?";
+const kMomentHelp = "2026-11-27, or 2026-11-27T10:30:00Z";
+
 // The filters of the list, as the API has them; they live in the address.
 const kTexts = [
   { key: "name", title: "Name begins with" },
-  { key: "owner", title: "Owner" },
+  { key: "owner", title: "Owner", help: "the whole of it: uid 1000" },
   { key: "tag", title: "Tags", help: "with all of these: a,b" },
   { key: "node", title: "Ran on node" },
-  { key: "since", title: "Created from", help: "2026-11-27, or with a time: 2026-11-27T10:30:00Z" },
-  { key: "until", title: "Created before", help: "as above" },
+  { key: "since", title: "Created from", help: kMomentHelp, pattern: kMoment },
+  { key: "until", title: "Created before", help: kMomentHelp, pattern: kMoment },
 ] as const;
 const kArchived = [
   ["", "without archived ones"],
@@ -36,10 +41,31 @@ export function activeFilters(query: URLSearchParams): [string, string][] {
   });
 }
 
-function Field({ name, value, ...rest }: { name: string; value: string; [more: string]: unknown }) {
-  return (
-    <TypedField {...rest} value={value} onType={(text) => filter({ [name]: text }, "replace")} />
-  );
+export const kMoments: ReadonlySet<string> = new Set(["since", "until"]);
+
+// A date alone begins where the reader is, as the times of the list are told; the API's is of UTC.
+export function momentOf(text: string): string {
+  const midnight = /^\d{4}-\d\d-\d\d$/.test(text) ? new Date(`${text}T00:00`) : null;
+  if (!midnight || Number.isNaN(midnight.getTime())) return text; // the API says what is wrong
+  return midnight.toISOString();
+}
+
+function Field({
+  name,
+  value,
+  pattern,
+  ...rest
+}: {
+  name: string;
+  value: string;
+  pattern?: string | undefined;
+  [more: string]: unknown;
+}) {
+  const take = (text: string) => {
+    if (text !== "" && pattern != null && !new RegExp(`^${pattern}$`).test(text)) return;
+    filter({ [name]: text }, "replace");
+  };
+  return <TypedField {...rest} pattern={pattern} value={value} onType={take} />;
 }
 
 function StateMenu({ chosen }: { chosen: string[] }) {
@@ -98,6 +124,7 @@ export function Filters({ query }: { query: URLSearchParams }) {
               name={key}
               value={query.get(key) ?? ""}
               placeholder={"help" in more ? more.help : undefined}
+              pattern={"pattern" in more ? more.pattern : undefined}
             />
           </label>
         ))}
@@ -123,6 +150,11 @@ export function Filters({ query }: { query: URLSearchParams }) {
 export function FilterChips({ query }: { query: URLSearchParams }) {
   const active = activeFilters(query);
   if (active.length === 0) return null;
+  // The button that is pressed goes; what it had chosen is chosen among these.
+  const remove = (keys: readonly string[]) => {
+    document.querySelector<HTMLElement>(".filters summary")?.focus();
+    filter(Object.fromEntries(keys.map((key) => [key, null])));
+  };
   return (
     <div class="chips">
       {active.map(([key, value]) => (
@@ -131,7 +163,7 @@ export function FilterChips({ query }: { query: URLSearchParams }) {
           type="button"
           class="chip"
           aria-label={`Remove the filter ${key} ${value}`}
-          onClick={() => filter({ [key]: null })}
+          onClick={() => remove([key])}
         >
           <span class="cut">
             {key}: {value}
@@ -139,11 +171,7 @@ export function FilterChips({ query }: { query: URLSearchParams }) {
           <span aria-hidden="true">×</span>
         </button>
       ))}
-      <button
-        type="button"
-        class="quiet"
-        onClick={() => filter(Object.fromEntries(kFilters.map((key) => [key, null])))}
-      >
+      <button type="button" class="quiet" onClick={() => remove(kFilters)}>
         Remove all filters
       </button>
     </div>

@@ -6,16 +6,19 @@ import { useShortcuts } from "../base/keys";
 import { usePoll } from "../base/poll";
 import { usePreference } from "../base/preferences";
 import { go, setQuery } from "../base/route";
+import { focusMain } from "../parts/focus";
 import { Menu } from "../parts/menu";
 import { Connection, ErrorPanel } from "../parts/notices";
+import { Pages } from "../parts/pages";
 import { stepRows } from "../parts/rows";
 import type { Column } from "./columns";
 import { choiceWith, isFixed, kColumns, shownColumns } from "./columns";
-import { FilterChips, Filters, activeFilters, kFilters } from "./filters";
+import { FilterChips, Filters, activeFilters, kFilters, kMoments, momentOf } from "./filters";
 import { SelectionBar, compare } from "./selection";
 import type { Curve } from "./sparks";
 import { useCurves } from "./sparks";
 
+const kNone: RunRow[] = [];
 const kPageSize = 100;
 const kEvery = 1000; // ms
 const kAsked = [...kFilters, "sort", "order", "before"]; // of the address, as the API takes it
@@ -25,7 +28,7 @@ export function listQuery(query: URLSearchParams): string {
   const asked = new URLSearchParams();
   for (const key of kAsked) {
     const value = query.get(key);
-    if (value) asked.set(key, value);
+    if (value) asked.set(key, kMoments.has(key) ? momentOf(value) : value);
   }
   asked.set("limit", String(kPageSize));
   asked.set("total", "true");
@@ -38,7 +41,10 @@ regatta submit run.yaml`;
 function Empty() {
   return (
     <section class="empty">
-      <h2>No runs yet</h2>
+      <h2>No runs</h2>
+      <p>
+        There are none, or all of them are archived: <a href="#/?archived=all">archived ones, too</a>.
+      </p>
       <p>Turn text into a dataset, then submit a run; it shows up here within a second.</p>
       <pre>
         <code>{kCommands}</code>
@@ -136,37 +142,6 @@ function Row({
   );
 }
 
-// Pages behind this one are known by their cursors; those before it as far as one has come by them.
-const cameFrom = new Map<string, string>(); // cursor of a page → that of the one before, "" the first
-
-function Pages({ query, page }: { query: URLSearchParams; page: RunPage }) {
-  const here = query.get("before") ?? "";
-  const next = page.next;
-  if (here === "" && next == null) return null;
-  const back = cameFrom.get(here) ?? "";
-  return (
-    <nav class="pages" aria-label="Pages of the list">
-      <button type="button" disabled={here === ""} onClick={() => setQuery({ before: null })}>
-        First
-      </button>
-      <button type="button" disabled={here === ""} onClick={() => setQuery({ before: back })}>
-        Previous
-      </button>
-      <button
-        type="button"
-        disabled={next == null}
-        onClick={() => {
-          if (next == null) return;
-          cameFrom.set(next, here);
-          setQuery({ before: next });
-        }}
-      >
-        Next
-      </button>
-    </nav>
-  );
-}
-
 interface Selection {
   runs: Map<string, RunRow>;
   last: string | null; // what was selected last, where a range begins
@@ -199,20 +174,25 @@ function useSelection(rows: RunRow[]) {
       }
       return { runs, last: null };
     });
-  const clear = () => setSelection({ runs: new Map(), last: null });
+  const drop = (ids: string[]) =>
+    setSelection((old) => {
+      const runs = new Map(old.runs);
+      for (const id of ids) runs.delete(id);
+      return { runs, last: null };
+    });
   const newest = new Map(rows.map((row) => [row.id, row]));
   const runs = [...selection.runs.values()].map((run) => newest.get(run.id) ?? run);
-  return { runs, has: (id: string) => selection.runs.has(id), select, selectAll, clear };
+  return { runs, has: (id: string) => selection.runs.has(id), select, selectAll, drop };
 }
 
 function Table({
   rows,
   query,
-  onChange,
+  selection,
 }: {
   rows: RunRow[];
   query: URLSearchParams;
-  onChange: () => void;
+  selection: ReturnType<typeof useSelection>;
 }) {
   const [choice] = usePreference("columns");
   const columns = shownColumns(choice);
@@ -220,7 +200,6 @@ function Table({
     rows,
     columns.some((column) => column.name === "curve"),
   );
-  const selection = useSelection(rows);
   const place = useRef<HTMLTableElement>(null);
   const sort = query.get("sort") ?? "created";
   const order = query.get("order") === "ascending" ? "ascending" : "descending";
@@ -236,83 +215,119 @@ function Table({
         if (run) selection.select(run, false);
       },
     },
-    { keys: "c", does: "Compare the selected runs", act: () => compare(selection.runs) },
-    { keys: "Escape", does: "Select nothing", act: selection.clear },
   ]);
   const all = rows.length > 0 && rows.every((row) => selection.has(row.id));
   return (
-    <>
-      <SelectionBar runs={selection.runs} onClear={selection.clear} onChange={onChange} />
-      <div class="scroll list">
-        <table class="runs" ref={place}>
-          <thead>
-            <tr>
-              <th scope="col" class="cell-select">
-                <input
-                  type="checkbox"
-                  checked={all}
-                  aria-label="Select all runs of this page"
-                  onChange={() => selection.selectAll(!all)}
-                />
-              </th>
-              {columns.map((column) => (
-                <Head key={column.name} column={column} sort={sort} order={order} />
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((run) => (
-              <Row
-                key={run.id}
-                run={run}
-                columns={columns}
-                curve={curves.get(run.id)}
-                selected={selection.has(run.id)}
-                onSelect={selection.select}
+    <div class="scroll list">
+      <table class="runs" ref={place}>
+        <thead>
+          <tr>
+            <th scope="col" class="cell-select">
+              <input
+                type="checkbox"
+                checked={all}
+                aria-label="Select all runs of this page"
+                onChange={() => selection.selectAll(!all)}
               />
+            </th>
+            {columns.map((column) => (
+              <Head key={column.name} column={column} sort={sort} order={order} />
             ))}
-          </tbody>
-        </table>
-      </div>
-    </>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((run) => (
+            <Row
+              key={run.id}
+              run={run}
+              columns={columns}
+              curve={curves.get(run.id)}
+              selected={selection.has(run.id)}
+              onSelect={selection.select}
+            />
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
 function Nothing({ query }: { query: URLSearchParams }) {
   if (activeFilters(query).length === 0 && !query.get("before")) return <Empty />;
+  const showAll = () => {
+    go("#/");
+    focusMain();
+  };
   return (
     <section class="empty">
-      <h2>No run is like that</h2>
-      <p>No run passes all of these filters.</p>
-      <button type="button" onClick={() => go("#/")}>
+      <h2>{query.get("before") ? "This page is empty" : "No run is like that"}</h2>
+      <p>
+        {activeFilters(query).length > 0
+          ? "No run passes all of these filters."
+          : "There are no runs behind those of the page before."}
+      </p>
+      <button type="button" onClick={showAll}>
         Show all runs
       </button>
     </section>
   );
 }
 
-function countText(page: RunPage): string {
-  const shown = page.runs.length;
-  const total = page.total ?? shown;
-  const active = page.runs.filter((run) => !hasEnded(run)).length;
-  const of = total > shown ? `${shown} of ${show.count(total)}` : show.count(total);
-  return active > 0 ? `${of}, ${active} active` : of;
+const activeOf = (page: RunPage) => page.runs.filter((run) => !hasEnded(run)).length;
+const isWhole = (page: RunPage) => page.runs.length >= (page.total ?? 0);
+
+// How many there are, and how many of them are active: of those that are shown, where that is not all.
+export function countText(page: RunPage): string {
+  const active = activeOf(page);
+  if (!isWhole(page)) {
+    const text = `${show.count(page.runs.length)} of ${show.count(page.total)} shown`;
+    return active > 0 ? `${text}, ${show.count(active)} of these active` : text;
+  }
+  const text = show.count(page.runs.length);
+  return active > 0 ? `${text}, ${show.count(active)} active` : text;
+}
+
+interface Answer {
+  asked: string;
+  page: RunPage;
+}
+let newest: (Answer & { at: number }) | null = null; // where one comes back to the list
+
+function useRuns(asked: string) {
+  const [answer, setAnswer] = useState<Answer | null>(newest?.asked === asked ? newest : null);
+  const [again, setAgain] = useState(0);
+  const health = usePoll(`${asked} ${again}`, kEvery, async (signal) => {
+    const page = await api.runs(asked, signal);
+    newest = { asked, page, at: Date.now() };
+    setAnswer((old) => (old?.page === page && old.asked === asked ? old : { asked, page }));
+  });
+  const lastData = health.lastData ?? (answer && newest ? newest.at : null);
+  return { answer, health: { ...health, lastData }, askAgain: () => setAgain(again + 1) };
 }
 
 export function RunList({ query }: { query: URLSearchParams }) {
   const asked = listQuery(query);
-  const [answer, setAnswer] = useState<{ asked: string; page: RunPage } | null>(null);
-  const [again, setAgain] = useState(0);
-  const health = usePoll(`${asked} ${again}`, kEvery, async (signal) => {
-    const page = await api.runs(asked, signal);
-    setAnswer((old) => (old?.page === page && old.asked === asked ? old : { asked, page }));
-  });
+  const { answer, health, askAgain } = useRuns(asked);
   const page = answer?.page; // of another address until the answer comes
-  const active = page?.runs.filter((run) => !hasEnded(run)).length ?? 0;
+  const isCurrent = answer?.asked === asked;
+  const active = page && isWhole(page) ? activeOf(page) : 0;
   useEffect(() => {
-    document.title = active > 0 ? `(${active}) Regatta` : "Regatta";
+    document.title = active > 0 ? `(${active}) Runs · Regatta` : "Runs · Regatta";
   }, [active]);
-  const filtered = activeFilters(query).length > 0;
+  const selection = useSelection(page?.runs ?? kNone);
+  const [note, setNote] = useState<string | null>(null); // why nothing is compared
+  const compareThem = () => setNote(compare(selection.runs));
+  const drop = (ids: string[]) => {
+    const isLast = ids.length === selection.runs.length;
+    if (isLast && document.activeElement?.closest(".selection")) focusMain(); // the bar goes
+    selection.drop(ids);
+  };
+  const clear = () => drop(selection.runs.map((run) => run.id));
+  useEffect(() => setNote(null), [selection.runs.length]);
+  useShortcuts([
+    { keys: "c", does: "Compare the selected runs", act: compareThem },
+    { keys: "Escape", does: "Select nothing", act: clear },
+  ]);
   return (
     <>
       <Connection health={health} />
@@ -324,24 +339,38 @@ export function RunList({ query }: { query: URLSearchParams }) {
         <span class="small" role="status">
           {page && countText(page)}
         </span>
+        <span class="small" role="status">
+          {note}
+        </span>
       </div>
-      {(filtered || (page && (page.runs.length > 0 || query.get("before")))) && (
+      {(page != null || activeFilters(query).length > 0) && (
         <div class="tools">
           <Filters query={query} />
           <ColumnMenu />
         </div>
       )}
       <FilterChips query={query} />
+      <SelectionBar
+        runs={selection.runs}
+        onCompare={compareThem}
+        onClear={clear}
+        onChange={(gone) => {
+          drop(gone);
+          askAgain();
+        }}
+      />
       {page == null ? (
         !health.failure && !health.refusal && <p class="loading">Loading runs…</p>
       ) : page.runs.length === 0 ? (
         <Nothing query={query} />
       ) : (
-        <div class={answer?.asked === asked ? "" : "stale"}>
-          <Table rows={page.runs} query={query} onChange={() => setAgain(again + 1)} />
+        <div class={isCurrent ? "" : "stale"}>
+          <Table rows={page.runs} query={query} selection={selection} />
         </div>
       )}
-      {page != null && <Pages query={query} page={page} />}
+      {page != null && (
+        <Pages of="the list" cursor="before" query={query} next={isCurrent ? page.next : null} />
+      )}
     </>
   );
 }

@@ -1,6 +1,7 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { RunRow } from "../base/api";
 import { api, hasEnded } from "../base/api";
+import * as show from "../base/format";
 import { messageOf } from "../base/request";
 import { go } from "../base/route";
 import { Dialog } from "../parts/dialog";
@@ -11,7 +12,7 @@ const kWords: Record<Deed, { button: string; doing: string; done: string; note: 
   cancel: {
     button: "Cancel",
     doing: "Cancelling…",
-    done: "cancelled",
+    done: "asked to stop",
     note: "They stop within seconds, after writing a checkpoint, and can be resumed. Runs that are over stay as they are.",
   },
   archive: {
@@ -24,22 +25,50 @@ const kWords: Record<Deed, { button: string; doing: string; done: string; note: 
 };
 
 interface Outcome {
-  good: number;
+  good: string[]; // ids
   refused: [string, string][]; // [name, why]
+  left: number; // as they were: the reader had left
+}
+
+const kFits: Record<Deed, (run: RunRow) => boolean> = {
+  cancel: (run) => !hasEnded(run),
+  archive: (run) => hasEnded(run) && !run.archived,
+  tag: () => true,
+};
+
+// To cancel a run that is over is no refusal, and changes nothing.
+async function cancel(run: RunRow) {
+  const now = await api.cancel(run.id);
+  if (hasEnded(now) && now.state !== "cancelled") throw new Error(`it is over: ${now.state}`);
 }
 
 // One after the other: a refusal of one is no reason to leave the others.
-async function each(runs: RunRow[], task: (run: RunRow) => Promise<unknown>): Promise<Outcome> {
-  const outcome: Outcome = { good: 0, refused: [] };
+async function each(
+  runs: RunRow[],
+  task: (run: RunRow) => Promise<unknown>,
+  good: string[],
+  hasLeft: () => boolean,
+): Promise<Outcome> {
+  const outcome: Outcome = { good, refused: [], left: 0 };
   for (const run of runs) {
+    if (hasLeft()) {
+      outcome.left += 1;
+      continue;
+    }
     try {
       await task(run);
-      outcome.good += 1;
+      outcome.good.push(run.id);
     } catch (error) {
-      outcome.refused.push([run.name, messageOf(error)]);
+      outcome.refused.push([run.name, show.withoutEscapes(messageOf(error))]);
     }
   }
   return outcome;
+}
+
+function outcomeText({ good, refused, left }: Outcome, done: string): string {
+  const others = left > 0 ? `; ${left} left as ${left === 1 ? "it is" : "they are"}` : "";
+  const not = refused.length > 0 ? `, ${refused.length} not:` : "";
+  return `${good.length} ${done}${others}${not}`;
 }
 
 const wordsOf = (text: string) => text.split(/[\s,]+/).filter((word) => word !== "");
@@ -51,29 +80,40 @@ function DeedDialog({
 }: {
   deed: Deed;
   runs: RunRow[];
-  onClose: (changed: boolean) => void;
+  onClose: (good: string[] | null) => void; // those it is done to; null: nothing was asked
 }) {
   const words = kWords[deed];
   const [busy, setBusy] = useState(false);
   const [outcome, setOutcome] = useState<Outcome | null>(null);
   const [add, setAdd] = useState("");
   const [take, setTake] = useState("");
-  const fit = runs.filter((run) => deed === "tag" || hasEnded(run) === (deed === "archive"));
+  // Those that were shown when it was opened, whatever becomes of them meanwhile.
+  const [fit] = useState(() => runs.filter(kFits[deed]));
+  const sent = useRef(false);
+  const good = useRef<string[]>([]);
+  const left = useRef(false);
+  useEffect(() => () => void (left.current = true), []);
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (outcome) button.current?.focus(); // the other one goes
+  }, [outcome]);
   const nothing = fit.length === 0 || (deed === "tag" && wordsOf(add + take).length === 0);
   const act = async () => {
+    if (sent.current) return; // state would be a render late for a double click
+    sent.current = true;
     setBusy(true);
     const labels = { add_tags: wordsOf(add), remove_tags: wordsOf(take) };
     const task = {
-      cancel: (run: RunRow) => api.cancel(run.id),
+      cancel,
       archive: (run: RunRow) => api.archive(run.id),
       tag: (run: RunRow) => api.label(run.id, labels),
     }[deed];
-    setOutcome(await each(fit, task));
+    setOutcome(await each(fit, task, good.current, () => left.current));
     setBusy(false);
   };
   const count = fit.length === 1 ? "1 run" : `${fit.length} runs`;
   return (
-    <Dialog title={`${words.button} ${count}?`} onClose={() => onClose(outcome != null)}>
+    <Dialog title={`${words.button} ${count}?`} onClose={() => onClose(sent.current ? good.current : null)}>
       {(close) => (
         <form
           onSubmit={(event) => {
@@ -102,12 +142,7 @@ function DeedDialog({
             {fit.length > 20 && <li>and {fit.length - 20} more</li>}
           </ul>
           <div role="status">
-            {outcome && (
-              <p>
-                {outcome.good} {words.done}
-                {outcome.refused.length > 0 && `, ${outcome.refused.length} not:`}
-              </p>
-            )}
+            {outcome && <p>{outcomeText(outcome, words.done)}</p>}
             {outcome?.refused.map(([name, why], index) => (
               <p key={index} class="failure">
                 {name}: {why}
@@ -116,12 +151,19 @@ function DeedDialog({
           </div>
           <div class="buttons">
             {!outcome && (
-              <button type="button" onClick={close}>
-                Leave it
+              <button
+                type="button"
+                onClick={() => {
+                  left.current = true;
+                  if (!busy) close();
+                }}
+              >
+                {busy ? "Stop after this one" : "Leave it"}
               </button>
             )}
             <button
               type="submit"
+              ref={button}
               class={deed === "cancel" && !outcome ? "danger solid" : "primary"}
               disabled={busy || (nothing && !outcome)}
             >
@@ -135,21 +177,26 @@ function DeedDialog({
 }
 
 const kMostCompared = 10;
+const kCompareNote = `Select 2 to ${kMostCompared} runs to compare`;
 
-export const canCompare = (runs: RunRow[]) => runs.length > 1 && runs.length <= kMostCompared;
-export function compare(runs: RunRow[]) {
-  if (!canCompare(runs)) return;
+const canCompare = (runs: RunRow[]) => runs.length > 1 && runs.length <= kMostCompared;
+// Why it does not, if it does not.
+export function compare(runs: RunRow[]): string | null {
+  if (!canCompare(runs)) return kCompareNote;
   go(`#/compare?${new URLSearchParams({ runs: runs.map((run) => run.id).join(",") })}`);
+  return null;
 }
 
 export function SelectionBar({
   runs,
+  onCompare,
   onClear,
   onChange,
 }: {
   runs: RunRow[];
+  onCompare: () => void;
   onClear: () => void;
-  onChange: () => void;
+  onChange: (gone: string[]) => void; // ids that are selected no longer
 }) {
   const [deed, setDeed] = useState<Deed | null>(null);
   if (runs.length === 0) return null;
@@ -159,23 +206,23 @@ export function SelectionBar({
       <strong role="status">{runs.length} selected</strong>
       <button
         type="button"
-        disabled={!canCompare(runs)}
-        title={canCompare(runs) ? "Compare (c)" : `Select 2 to ${kMostCompared} runs to compare`}
+        aria-disabled={!canCompare(runs)}
+        title={canCompare(runs) ? "Compare (c)" : kCompareNote}
         aria-keyshortcuts="c"
-        onClick={() => compare(runs)}
+        onClick={onCompare}
       >
         Compare
       </button>
       <button type="button" onClick={open("tag")}>
         Tag…
       </button>
-      <button type="button" disabled={!runs.some(hasEnded)} onClick={open("archive")}>
+      <button type="button" disabled={!runs.some(kFits.archive)} onClick={open("archive")}>
         Archive…
       </button>
       <button
         type="button"
         class="danger"
-        disabled={runs.every(hasEnded)}
+        disabled={!runs.some(kFits.cancel)}
         onClick={open("cancel")}
       >
         Cancel…
@@ -187,9 +234,10 @@ export function SelectionBar({
         <DeedDialog
           deed={deed}
           runs={runs}
-          onClose={(changed) => {
+          onClose={(good) => {
             setDeed(null);
-            if (changed) onChange();
+            // The list may have them no longer, and says nothing new of them.
+            if (good) onChange(deed === "tag" ? [] : good);
           }}
         />
       )}

@@ -73,8 +73,8 @@ export function Spark({ run, curve }: { run: RunRow; curve: Curve | undefined })
     kHeight - kMargin - ((kHeight - 2 * kMargin) * (value - low)) / (high - low || 1);
   const line = points.map(([step, value]) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`);
   const text =
-    `${show.metricTitle(run.metric)} from ${show.metric(run.metric, points[0]?.[1])} ` +
-    `to ${show.metric(run.metric, last[1])}`;
+    `${show.metricTitle(run.metric)} ${show.metric(run.metric, last[1])} ` +
+    `at step ${show.count(last[0])}`;
   return (
     <svg class="spark" width={kWidth} height={kHeight} role="img" aria-label={text}>
       {run.target != null && (

@@ -77,7 +77,7 @@ function Folded({ title, text }: { title: string; text: string }) {
   return (
     <details class="fold">
       <summary>{title}</summary>
-      <CopyButton text={text} label={`Copy: ${title}`} />
+      <CopyButton text={text} label={`: ${title}`} />
       <pre class="log" tabIndex={0} aria-label={title}>
         {clean(text)}
       </pre>
