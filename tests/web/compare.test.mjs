@@ -260,7 +260,9 @@ test("runs that differ by seed are one line, and their figures have a deviation"
   const wanted = `${plain(show.percent(middle))} ± ${plain(show.percent(around))}`;
   assert.equal(text, wanted);
   const legend = page.locator(`.legend-table tr[data-subject="${seeds[0]}"]`);
-  assert.ok(plain(await legend.innerText()).includes(wanted));
+  await legend.locator("td", { hasText: "±" }).first().waitFor(); // the curves have come
+  const told = plain(await legend.innerText());
+  assert.ok(told.includes(wanted), `${wanted} in ${told}`);
   await page.getByRole("checkbox", { name: "Mean over seeds" }).uncheck();
   await page.waitForFunction(
     (count) => document.querySelectorAll(".legend-table tbody tr").length === count,

@@ -350,7 +350,7 @@ controllerTest("a link is used once, and a restarted controller asks for another
   await endController();
   await visitor.sees("Controller unreachable");
   await serve(join(folder, "runs"), Number(new URL(url).port));
-  await visitor.sees("it was restarted");
+  await visitor.sees("no longer knows this page's session");
   await visitor.page.goto(regatta("open", kRun).trim());
   await visitor.sees("Time to accuracy");
   await visitor.leave(/status of 401|ERR_/);
