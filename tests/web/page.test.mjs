@@ -593,6 +593,7 @@ pageTest("dark mode recolours page and charts", standardRuns, async (fixture) =>
   const back = () => visitor.page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   const light = await back();
   await visitor.page.emulateMedia({ colorScheme: "dark" });
+  await visitor.page.waitForFunction(() => document.documentElement.dataset.theme === "dark");
   await visitor.waitForPixels(0, "accent", 500); // --accent is another colour now
   assert.notEqual(await back(), light);
   await visitor.keepPicture("dark");
