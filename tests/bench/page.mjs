@@ -11,7 +11,7 @@ import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { LiveRun } from "../web/live_run.mjs";
 import { Seeded } from "../web/seeded.mjs";
-import { Visitor, launch } from "../web/setup.mjs";
+import { Visitor, launch, sizesOf } from "../web/setup.mjs";
 
 const { values } = parseArgs({
   options: { runs: { type: "string", default: "100000" }, minutes: { type: "string", default: "5" } },
@@ -123,13 +123,8 @@ async function processorSeconds(session) {
   return sum;
 }
 async function sizes(page) {
-  const session = await page.context().newCDPSession(page);
-  await session.send("HeapProfiler.enable");
-  await session.send("HeapProfiler.collectGarbage");
-  const { usedSize } = await session.send("Runtime.getHeapUsage");
-  const { nodes, jsEventListeners } = await session.send("Memory.getDOMCounters");
-  await session.detach();
-  return { heap_megabytes: round(usedSize / 1e6), nodes, listeners: jsEventListeners };
+  const { heap, ...counts } = await sizesOf(page);
+  return { heap_megabytes: round(heap / 1e6), ...counts };
 }
 
 async function live(browser) {

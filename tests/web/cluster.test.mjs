@@ -2,30 +2,16 @@
 // the API says run by run. Slurm's nodes and live runs are made up on the way.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
 import { fileURLToPath } from "node:url";
 import { kHostile } from "./fixture.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch } from "./setup.mjs";
+import { sourcesOf } from "./sources.mjs";
 
 const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: {
-    contents: `export * from "./src/cluster/sums"; export * as show from "./src/base/format";`,
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-  define: { BroadcastChannel: "undefined" }, // the session's would keep node waiting
-});
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const sums = await import(`data:text/javascript;base64,${code}`);
+const sums = await sourcesOf(`export * from "./src/cluster/sums"; export * as show from "./src/base/format";`);
 const { show } = sums;
 
 const skip = missingController();

@@ -1,30 +1,15 @@
 // The comparison of runs over the seeded controller, held against what the API says of the same
 // runs. Its pure parts: compared.test.mjs.
 import assert from "node:assert/strict";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { after, before } from "node:test";
-import { fileURLToPath } from "node:url";
 import { kHostile } from "./fixture.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch } from "./setup.mjs";
+import { sourcesOf } from "./sources.mjs";
 
-const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: {
-    contents: `export { slotsOf } from "./src/base/colours";
-      export * as show from "./src/base/format";`,
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-});
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const pure = await import(`data:text/javascript;base64,${code}`);
+const pure = await sourcesOf(`export { slotsOf } from "./src/base/colours";
+      export * as show from "./src/base/format";`);
 const { show } = pure;
 
 const skip = missingController();

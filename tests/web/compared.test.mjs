@@ -2,32 +2,18 @@
 // and rounded values, curves that are missing, manifests that cannot be read.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { sourcesOf } from "./sources.mjs";
 
 const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: {
-    contents: `export * from "./src/base/colours";
+const pure = await sourcesOf(`export * from "./src/base/colours";
       export * from "./src/compare/series"; export * from "./src/compare/differences";
       export * from "./src/compare/figures"; export * from "./src/compare/names";
       export * as checkpoints from "./src/checkpoints/checkpoints";
       export { doing } from "./src/checkpoints/checkpoints_api";
-      export { Refusal } from "./src/base/request";`,
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-  define: { BroadcastChannel: "undefined" }, // the session's would keep node waiting
-});
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const pure = await import(`data:text/javascript;base64,${code}`);
+      export { Refusal } from "./src/base/request";`);
 const { checkpoints } = pure;
 
 // Palette: sRGB to linear light, to Lab; and as people see who lack the cones for red, green, blue

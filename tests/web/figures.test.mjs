@@ -2,30 +2,15 @@
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { gzipSync } from "node:zlib";
-import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { sourcesOf } from "./sources.mjs";
 
 const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: {
-    contents: `export * as show from "./src/base/format"; export * as history from "./src/run/history";
+const { show, history, plan, timeline, parseRoute, runHash } = await sourcesOf(`export * as show from "./src/base/format"; export * as history from "./src/run/history";
       export * as plan from "./src/plan/plan"; export * as timeline from "./src/parts/timeline";
-      export { parseRoute, runHash } from "./src/base/route";`,
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-});
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const { show, history, plan, timeline, parseRoute, runHash } = await import(
-  `data:text/javascript;base64,${code}`
-);
+      export { parseRoute, runHash } from "./src/base/route";`);
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before } from "node:test";
 import { LiveRun } from "./live_run.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
-import { Visitor, launch } from "./setup.mjs";
+import { Visitor, launch, sizesOf } from "./setup.mjs";
 
 const kWarm = 15_000; // ms; what is shown at first, and compiled
 const kWatched = 25_000;
@@ -30,16 +30,6 @@ after(async () => {
   await browser?.close();
   await seeded?.stop();
 });
-
-async function sizesOf(page) {
-  const session = await page.context().newCDPSession(page);
-  await session.send("HeapProfiler.enable");
-  await session.send("HeapProfiler.collectGarbage");
-  const { usedSize } = await session.send("Runtime.getHeapUsage");
-  const { nodes, jsEventListeners } = await session.send("Memory.getDOMCounters");
-  await session.detach();
-  return { heap: usedSize, nodes, listeners: jsEventListeners };
-}
 
 test("pages of runs that train do not grow", async () => {
   const [a, b, c] = runs.map(({ id }) => id);

@@ -1,30 +1,15 @@
 // Logs over the real controller: which log, its end, its colours, search on the server, hostile text.
 import assert from "node:assert/strict";
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
-import { fileURLToPath } from "node:url";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch } from "./setup.mjs";
+import { sourcesOf } from "./sources.mjs";
 
-const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: {
-    contents: `export * as ansi from "./src/logs/ansi"; export * as colours from "./src/logs/colours";
+const { ansi, colours, shown, groupsOf, matchAt, nextMatch } = await sourcesOf(`export * as ansi from "./src/logs/ansi"; export * as colours from "./src/logs/colours";
       export * as shown from "./src/logs/log_window"; export { groupsOf } from "./src/logs/log_files";
-      export { matchAt, nextMatch } from "./src/logs/found";`,
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-});
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const { ansi, colours, shown, groupsOf, matchAt, nextMatch } = await import(`data:text/javascript;base64,${code}`);
+      export { matchAt, nextMatch } from "./src/logs/found";`);
 
 const e = "\u001b[";
 const kPlainRows = [

@@ -1,18 +1,13 @@
 // What the page says of runs and machines, without a browser: on which node a rank is, how a run lies,
 // what is free, and which answers are the same again.
 import assert from "node:assert/strict";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { makePlan } from "./fixture.mjs";
 import { makeNodes, makeTopology } from "./machines.mjs";
+import { sourcesOf } from "./sources.mjs";
 
-const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: {
-    contents: `export { nodeOfRank, nodesOf } from "./src/plan/placement";
+const page = await sourcesOf(`export { nodeOfRank, nodesOf } from "./src/plan/placement";
       export { ownCut, unplannedText } from "./src/plan/plan";
       export { isOtherCut, compare } from "./src/plan/measured";
       export { placementText } from "./src/topology/fabric_view";
@@ -22,20 +17,7 @@ const bundle = buildSync({
       export { freeText } from "./src/nodes/free_together";
       export { nodesApi } from "./src/nodes/nodes_api";
       export { standingOf, kStandingNames } from "./src/nodes/standing";
-      export { get, getOnce } from "./src/base/request";`,
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-  jsx: "automatic",
-  jsxImportSource: "preact",
-  define: { BroadcastChannel: "undefined" }, // the session's would keep node waiting
-});
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const page = await import(`data:text/javascript;base64,${code}`);
+      export { get, getOnce } from "./src/base/request";`);
 const plain = (text) => text.replaceAll("\u202f", " ");
 
 test("a rank is on the node that the journal names, whatever was planned", () => {

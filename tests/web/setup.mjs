@@ -126,6 +126,17 @@ export class Visitor {
   }
 }
 
+// Heap in bytes after a collection, and how many nodes and listeners a page has.
+export async function sizesOf(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("HeapProfiler.enable");
+  await session.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await session.send("Runtime.getHeapUsage");
+  const { nodes, jsEventListeners } = await session.send("Memory.getDOMCounters");
+  await session.detach();
+  return { heap: usedSize, nodes, listeners: jsEventListeners };
+}
+
 // A test that has a fixture of its own, which is stopped whatever happens.
 export function pageTestWith(options) {
   return (name, entries, body) =>

@@ -3,30 +3,15 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
-import { fileURLToPath } from "node:url";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, kPatience, launch } from "./setup.mjs";
+import { sourcesOf } from "./sources.mjs";
 
-const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: {
-    contents: `export * as file from "./src/submit/run_file";
+const { file, cost, schema, kAbout } = await sourcesOf(`export * as file from "./src/submit/run_file";
       export * as cost from "./src/submit/cost";
-      export * as schema from "./src/submit/schema"; export { kAbout } from "./src/submit/about";`,
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-});
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const { file, cost, schema, kAbout } = await import(`data:text/javascript;base64,${code}`);
+      export * as schema from "./src/submit/schema"; export { kAbout } from "./src/submit/about";`);
 
 const skip = missingController();
 const test = seededTest(skip);

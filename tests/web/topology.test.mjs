@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -11,30 +10,15 @@ import { kHostile, makeEvent, makePlan, ranksRun } from "./fixture.mjs";
 import { makeNodes, makeTopology } from "./machines.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { sourcesOf } from "./sources.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
-const web = join(root, "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: {
-    contents: `export { Graph, oddOf } from "./src/topology/graph";
+const { Graph, oddOf, matrixOf, fabric, hosts, map, measured } = await sourcesOf(`export { Graph, oddOf } from "./src/topology/graph";
       export { matrixOf } from "./src/topology/paths";
       export * as fabric from "./src/topology/fabric";
       export * as hosts from "./src/topology/hostlist";
       export * as map from "./src/topology/map_layout";
-      export * as measured from "./src/plan/measured";`,
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-});
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const { Graph, oddOf, matrixOf, fabric, hosts, map, measured } = await import(
-  `data:text/javascript;base64,${code}`
-);
+      export * as measured from "./src/plan/measured";`);
 const plain = (text) => text.replaceAll("\u202f", " ");
 const binary = process.env.REGATTA_BINARY ? resolve(process.env.REGATTA_BINARY) : null;
 const examples = join(root, "topology", "examples");
