@@ -14,7 +14,7 @@ const bundle = buildSync({
       export { pauseAfter, withData } from "./src/base/poll"; export { get, NotYet } from "./src/base/request";
       export { shownKeys } from "./src/base/keys"; export { zoomed } from "./src/parts/chart_data";
       export { reasonOf, targetWord, timeOf } from "./src/runs/columns";
-      export { countText, listQuery } from "./src/runs/run_list"; export { curvesOf } from "./src/runs/sparks";`,
+      export { countText, listQuery, withOldRows } from "./src/runs/run_list"; export { curvesOf } from "./src/runs/sparks";`,
     resolveDir: web,
   },
   absWorkingDir: web,
@@ -144,6 +144,16 @@ test("a part of the list does not speak for all of it", () => {
   assert.equal(base.countText(page(0, 100, 1300)), "100 of 1,300 shown");
   assert.equal(base.countText(page(2, 4, 6)), "6, 2 active");
   assert.equal(base.countText(page(0, 0, 0)), "0");
+});
+
+test("rows of a list that are as they were are the objects that they were", () => {
+  const row = (id, step) => ({ id, step, tags: ["a"] });
+  const old = { runs: [row("a", 1), row("b", 1)], total: 2, next: null };
+  const page = base.withOldRows({ runs: [row("c", 1), row("b", 1), row("a", 2)], total: 3, next: "x" }, old);
+  assert.deepEqual(page, { runs: [row("c", 1), row("b", 1), row("a", 2)], total: 3, next: "x" });
+  assert.equal(page.runs[1], old.runs[1]);
+  assert.notEqual(page.runs[2], old.runs[0]);
+  assert.deepEqual(base.withOldRows(old, undefined), old);
 });
 
 test("a date of a filter begins where the reader is", () => {

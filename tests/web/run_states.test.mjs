@@ -2,7 +2,7 @@
 // fixture's API, and with some answers changed or held back on their way.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { follow, kHostile, makeEvent, makeRun, series } from "./fixture.mjs";
+import { follow, kHostile, makeEvent, makeRun, series, standardRuns } from "./fixture.mjs";
 import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
 
 const skip = missingBrowser() ?? false;
@@ -351,6 +351,53 @@ pageTest(
     await page.keyboard.press("Enter");
     await visitor.sees("number 0;");
     await page.waitForFunction(() => document.activeElement.textContent === "What happened");
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "a chart out of view is drawn when it comes, and for print",
+  standardRuns,
+  async (fixture) => {
+    const entry = fixture.entry("demo-4f2a91");
+    const held = entry.metrics.steps.splice(600);
+    const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/demo-4f2a91`, {
+      viewport: { width: 390, height: 150 },
+    });
+    const { page } = visitor;
+    await visitor.sees("at step 600");
+    await page.evaluate(() => {
+      const { stroke } = CanvasRenderingContext2D.prototype;
+      CanvasRenderingContext2D.prototype.stroke = function (...path) {
+        this.canvas.dataset.drawn = "yes";
+        return stroke.apply(this, path);
+      };
+    });
+    const last = page.locator("figure.chart canvas").last();
+    const grow = async (count) => {
+      await page.evaluate(() => {
+        for (const canvas of document.querySelectorAll("canvas")) delete canvas.dataset.drawn;
+      });
+      entry.metrics.steps.push(...held.splice(0, count));
+      const step = entry.metrics.steps.at(-1)[0].toLocaleString("en-US");
+      await page.getByText(`at step ${step}`).first().waitFor();
+      await page.waitForTimeout(200);
+    };
+    await grow(100);
+    assert.equal(await last.getAttribute("data-drawn"), null);
+    await last.scrollIntoViewIfNeeded();
+    await page.waitForFunction(
+      () => [...document.querySelectorAll("figure.chart canvas")].at(-1).dataset.drawn === "yes",
+    );
+    await grow(100);
+    assert.equal(await last.getAttribute("data-drawn"), "yes"); // as it is in view
+    await page.evaluate(() => window.scrollTo(0, 0));
+    await page.waitForTimeout(200);
+    await grow(100);
+    assert.equal(await last.getAttribute("data-drawn"), null);
+    await page.evaluate(() => window.dispatchEvent(new Event("beforeprint")));
+    await page.waitForTimeout(100);
+    assert.equal(await last.getAttribute("data-drawn"), "yes");
     await visitor.leave();
   },
 );

@@ -196,19 +196,35 @@ function partsOf(known: Known[]): Part[] {
   ];
 }
 
+// The object before, while another says the same.
+function useSame<Value>(value: Value): Value {
+  const kept = useRef(value);
+  if (JSON.stringify(kept.current) !== JSON.stringify(value)) kept.current = value;
+  return kept.current;
+}
+
+// What the drawings take from the runs: clocks of these go on, and no curve with them.
+const drawnOf = (members: Map<string, Known[]>) =>
+  [...members].map(([key, all]) => [
+    key,
+    all.map(({ run }) => [run.id, run.metric, run.target]),
+  ]);
+
 function useArranged(known: Known[], query: URLSearchParams, drawn: Drawn | null) {
   const apart = query.get("seeds") === "apart";
   const arranged = useMemo(
     () => arrange(known, apart, query.get("base")),
     [known, apart, query],
   );
-  const { subjects, members } = arranged;
+  const { members } = arranged;
+  const subjects = useSame(arranged.subjects);
+  const facts = useSame(drawnOf(members));
   const drawings = useMemo(
     () => (drawn ? drawingsOf(drawn, subjects, members) : []),
-    [drawn, subjects, members],
+    [drawn, subjects, facts],
   );
   const full = useMemo(() => spanOf(drawings), [drawings]);
-  return { ...arranged, drawings, full, first: leader(drawings) };
+  return { ...arranged, subjects, drawings, full, first: leader(drawings) };
 }
 
 function Comparison({

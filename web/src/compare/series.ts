@@ -103,13 +103,14 @@ export function newestOf({ y, ends }: Curve): { value: number | null; around: nu
 
 // All curves over one x, as the chart takes them: null where a curve has no point of its own.
 export function joined(curves: Points[]): [number[], ...(number | null)[][]] {
-  const x = [...new Set(curves.flatMap((curve) => curve.x))].sort((a, b) => a - b);
-  const place = new Map(x.map((value, index) => [value, index]));
+  const places = Float64Array.from(curves.flatMap((curve) => curve.x)).sort();
+  const x = Array.from(places.filter((at, index) => index === 0 || at !== places[index - 1]));
   const columns = curves.map((curve) => {
     const column: (number | null)[] = Array(x.length).fill(null);
+    let row = 0;
     curve.x.forEach((at, index) => {
-      const row = place.get(at);
-      if (row != null) column[row] = curve.y[index] ?? null;
+      while ((x[row] ?? at) < at) row += 1;
+      column[row] = curve.y[index] ?? null;
     });
     return column;
   });

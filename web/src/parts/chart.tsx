@@ -15,6 +15,7 @@ import {
 import type { Drawn, Pen } from "./chart_plot";
 import { plotOptions } from "./chart_plot";
 import { pictureOfCanvas } from "./picture";
+import { useSeen } from "./seen";
 import { useTwin } from "./twin";
 
 export type { Line, Span } from "./chart_data";
@@ -96,15 +97,16 @@ function usePlot(
     // The lines' own figures come with the data; only their looks make another plot.
   }, [JSON.stringify(drawn.lines), isLogarithmic, axis.isClock, sync]);
 
-  useEffect(() => {
+  const draw = useSeen(place, () => {
     const chart = plot.current;
     if (!chart) return;
     chart.batch(() => {
-      chart.setData(data, false);
+      chart.setData(newest.current, false);
       chart.setScale("x", latest.current.span);
     });
     chart.redraw(false, true); // the overlay may change while data and scale do not
-  }, [drawn.data, zoom, full.min, full.max, overlay, marks]);
+  });
+  useEffect(draw, [drawn.data, zoom, full.min, full.max, overlay, marks]);
   return { place, plot };
 }
 
@@ -217,7 +219,7 @@ export function Chart(props: ChartProps) {
     () => drawnLines(props.lines, series, isSmoothed),
     [props.data, JSON.stringify(props.lines), isSmoothed],
   );
-  const isPositive = canBeLogarithmic(series);
+  const isPositive = useMemo(() => canBeLogarithmic(series), [props.data]);
   const isLogarithmic = wantsLog && isPositive;
   const onCursor = useRef(props.onCursor);
   onCursor.current = props.onCursor;

@@ -40,8 +40,8 @@ export function drawnLines(
   };
 }
 
-export const canBeLogarithmic = (data: Series): boolean =>
-  data.slice(1).some((values) => Array.from(values ?? []).some((one) => one != null && one > 0));
+export const canBeLogarithmic = ([, ...columns]: Series): boolean =>
+  columns.some((values) => Array.prototype.some.call(values, (one) => one != null && one > 0));
 
 // The ends of a logarithmic axis: those of the linear one where these are above zero.
 export function logRange(

@@ -1,5 +1,6 @@
 import uPlot from "uplot";
 import { clock } from "../base/format";
+import { onTheme } from "../base/theme";
 import type { Line, Span } from "./chart_data";
 import { logMarks, logRange } from "./chart_data";
 
@@ -35,8 +36,17 @@ const kTimeSteps = [
 const kFont = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const kLeastDrag = 8; // px
 
+// Colours of the theme by name; a chart asks for dozens each time it is drawn.
+const colours = new Map<string, string>();
+onTheme(() => colours.clear());
+
 function colourOf(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
+  const known = colours.get(name);
+  if (known != null) return known;
+  const style = getComputedStyle(document.documentElement);
+  const colour = style.getPropertyValue(`--${name}`).trim() || "#888";
+  colours.set(name, colour);
+  return colour;
 }
 
 function penOf(u: uPlot): Pen {

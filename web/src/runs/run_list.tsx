@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { RunPage, RunRow } from "../base/api";
 import { api, hasEnded } from "../base/api";
 import * as show from "../base/format";
@@ -110,6 +110,7 @@ function Head({ column, sort, order }: { column: Column; sort: string; order: Or
   );
 }
 
+// Drawn again where something of it is another: a hundred rows are too many for each key.
 function Row({
   run,
   columns,
@@ -123,7 +124,7 @@ function Row({
   selected: boolean;
   onSelect: (run: RunRow, range: boolean) => void;
 }) {
-  return (
+  const row = () => (
     <tr class={selected ? "selected" : undefined} data-run={run.id}>
       <td class="cell-select">
         <input
@@ -140,6 +141,7 @@ function Row({
       ))}
     </tr>
   );
+  return useMemo(row, [run, columns, curve, selected, onSelect]);
 }
 
 interface Selection {
@@ -150,21 +152,24 @@ interface Selection {
 // The runs that are selected, as the newest answer has them; they may be on other pages.
 function useSelection(rows: RunRow[]) {
   const [selection, setSelection] = useState<Selection>({ runs: new Map(), last: null });
-  const select = (run: RunRow, range: boolean) => {
+  const latest = useRef(rows);
+  latest.current = rows;
+  const select = useCallback((run: RunRow, range: boolean) => {
     setSelection((old) => {
       const runs = new Map(old.runs);
       const on = !runs.has(run.id);
-      const from = rows.findIndex((row) => row.id === old.last);
-      const to = rows.findIndex((row) => row.id === run.id);
+      const all = latest.current;
+      const from = all.findIndex((row) => row.id === old.last);
+      const to = all.findIndex((row) => row.id === run.id);
       const some =
-        range && from >= 0 ? rows.slice(Math.min(from, to), Math.max(from, to) + 1) : [run];
+        range && from >= 0 ? all.slice(Math.min(from, to), Math.max(from, to) + 1) : [run];
       for (const one of some) {
         if (on) runs.set(one.id, one);
         else runs.delete(one.id);
       }
       return { runs, last: run.id };
     });
-  };
+  }, []);
   const selectAll = (on: boolean) =>
     setSelection((old) => {
       const runs = new Map(old.runs);
@@ -195,7 +200,7 @@ function Table({
   selection: ReturnType<typeof useSelection>;
 }) {
   const [choice] = usePreference("columns");
-  const columns = shownColumns(choice);
+  const columns = useMemo(() => shownColumns(choice), [choice]);
   const curves = useCurves(
     rows,
     columns.some((column) => column.name === "curve"),
@@ -289,17 +294,31 @@ export function countText(page: RunPage): string {
 
 interface Answer {
   asked: string;
+  answer: RunPage; // as it came
   page: RunPage;
+  at: number;
 }
-let newest: (Answer & { at: number }) | null = null; // where one comes back to the list
+let newest: Answer | null = null; // where one comes back to the list
+
+// Rows that are as they were are the objects that they were, so that they need not be drawn again.
+export function withOldRows(page: RunPage, old: RunPage | undefined): RunPage {
+  const before = new Map(old?.runs.map((run) => [run.id, run]));
+  const runs = page.runs.map((run) => {
+    const known = before.get(run.id);
+    return known && JSON.stringify(known) === JSON.stringify(run) ? known : run;
+  });
+  return { ...page, runs };
+}
 
 function useRuns(asked: string) {
   const [answer, setAnswer] = useState<Answer | null>(newest?.asked === asked ? newest : null);
   const [again, setAgain] = useState(0);
   const health = usePoll(`${asked} ${again}`, kEvery, async (signal) => {
     const page = await api.runs(asked, signal);
-    newest = { asked, page, at: Date.now() };
-    setAnswer((old) => (old?.page === page && old.asked === asked ? old : { asked, page }));
+    const [old, at] = [newest, Date.now()];
+    if (old?.asked === asked && old.answer === page) old.at = at;
+    else newest = { asked, answer: page, page: withOldRows(page, old?.page), at };
+    setAnswer(newest);
   });
   const lastData = health.lastData ?? (answer && newest ? newest.at : null);
   return { answer, health: { ...health, lastData }, askAgain: () => setAgain(again + 1) };
