@@ -99,6 +99,15 @@ HealthCheck check_webhooks(const std::vector<webhooks::Status>& webhooks) {
               "--redeliver NAME` tries again"};
 }
 
+Json polling_json(const control::Controller& controller) {
+  const std::optional<runs::Asking> asking = controller.asking();
+  if (!asking) return nullptr;
+  return {{"calls", asking->calls},
+          {"most_calls", asking->most_calls},
+          {"call_seconds", number(asking->call_seconds)},
+          {"paused_seconds", number(asking->paused_seconds)}};
+}
+
 }  // namespace
 
 Json version_json(const std::string& commit, const std::optional<std::string>& scheduler,
@@ -131,7 +140,9 @@ Json health_json(control::Controller& controller, double now_utc, base::FileSyst
     good = good && check.good;
     checks.push_back({{"name", check.name}, {"good", check.good}, {"detail", check.detail}});
   }
-  return {{"status", good ? "ok" : "degraded"}, {"checks", std::move(checks)}};
+  return {{"status", good ? "ok" : "degraded"},
+          {"checks", std::move(checks)},
+          {"polling", polling_json(controller)}};
 }
 
 }  // namespace regatta::orchestrator::api

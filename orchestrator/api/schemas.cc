@@ -427,7 +427,11 @@ void add_controller(Json* all) {
               {"adoption", object({{"done", flag()}, {"found", integer()}, {"read", integer()}})}});
   json["Health"] = object(
       {{"status", one_of({"ok", "degraded"})},
-       {"checks", list_of(object({{"name", text()}, {"good", flag()}, {"detail", text()}}))}});
+       {"checks", list_of(object({{"name", text()}, {"good", flag()}, {"detail", text()}}))},
+       {"polling", or_null(object({{"calls", integer()},
+                                   {"most_calls", any_number()},
+                                   {"call_seconds", any_number()},
+                                   {"paused_seconds", any_number()}}))}});
   json["OpenApi"] = any_object();
   json["Ticket"] = object({{"ticket", text()}, {"url", text()}, {"seconds", any_number()}});
   json["TicketUse"] = object({{"ticket", text()}});

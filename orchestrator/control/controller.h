@@ -108,7 +108,7 @@ struct Adoption {
   std::string first_refused{}, why_refused{};
 };
 
-// submit(), cancel(), find(), adoption(), contact() and somebody_looks() may be called from any
+// submit(), cancel(), find(), adoption(), asking(), contact() and somebody_looks() may be called from any
 // thread; adopt() and tick() from one, which is the thread of start() once that was called.
 class Controller {
  public:
@@ -189,6 +189,7 @@ class Controller {
   [[nodiscard]] const base::Path& runs_directory() const { return options_.runs_directory; }
   [[nodiscard]] std::string scheduler_name() const { return scheduler_.name(); }
   // As Scheduler has them, from any thread.
+  [[nodiscard]] std::optional<runs::Asking> asking() const { return scheduler_.asking(); }
   [[nodiscard]] std::optional<runs::Contact> contact(const std::string& handle) const {
     return scheduler_.contact(handle);
   }

@@ -265,6 +265,12 @@ std::optional<runs::Contact> SlurmScheduler::contact(const std::string& handle) 
   return contact;
 }
 
+std::optional<runs::Asking> SlurmScheduler::asking() {
+  const std::scoped_lock lock(mutex_);
+  const slurm::PollUse use = budget_.use(clock_.monotonic_seconds());
+  return runs::Asking{use.calls, use.most_calls, use.call_seconds, use.paused_seconds};
+}
+
 void SlurmScheduler::somebody_looks() {
   const std::scoped_lock lock(mutex_);
   budget_.look(cluster_ ? slurm::PollKind::Jobs : slurm::PollKind::Cluster,

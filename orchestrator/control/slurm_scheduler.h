@@ -73,6 +73,7 @@ class SlurmScheduler final : public runs::Scheduler {
   [[nodiscard]] std::vector<std::string> lost_nodes() override;
   void look_soon() override;
   [[nodiscard]] std::optional<runs::Contact> contact(const std::string& handle) override;
+  [[nodiscard]] std::optional<runs::Asking> asking() override;
   void somebody_looks() override;
   void stop(const std::string& handle) override;
   void kill(const std::string& handle) override;

@@ -83,6 +83,14 @@ struct Contact {
   std::optional<double> end_waits_utc{};
 };
 
+// What asking the scheduler costs it.
+struct Asking {
+  int calls = 0;              // within the last minute
+  double most_calls = 0;      // that it allows itself a minute, now
+  double call_seconds = 0;    // what an answer takes; 0: none has come
+  double paused_seconds = 0;  // still, because the scheduler said that it is asked too often
+};
+
 struct LimitAnswer {
   std::int64_t minutes = 0;  // that were asked for
   std::string refusal{};     // the scheduler's words; empty: they are the limit now
@@ -105,7 +113,7 @@ struct StartPreview {
 // The scheduler that a run belongs to, from the name of one: "slurm" of "slurm_cli".
 [[nodiscard]] std::string family_of(std::string_view scheduler);
 
-// Called by the controller's tick only, but for submit(), contact() and somebody_looks(). Every
+// Called by the controller's tick only, but for submit(), contact(), asking() and somebody_looks(). Every
 // call but submit() returns at once: it runs no command and reads no shared file system, so a
 // scheduler that has to does so in threads of its own, within bounds and deadlines, and its
 // destructor waits for none of them.
@@ -164,6 +172,8 @@ class Scheduler {
   virtual void look_soon() {}
   // Nothing: nobody has to be asked. handle: of the launch whose end is told of; may be empty.
   [[nodiscard]] virtual std::optional<Contact> contact(const std::string&) { return std::nullopt; }
+  // Nothing: nobody has to be asked. From any thread.
+  [[nodiscard]] virtual std::optional<Asking> asking() { return std::nullopt; }
   // What is known is being read, so it is to be renewed soon.
   virtual void somebody_looks() {}
 };

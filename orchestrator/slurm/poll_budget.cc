@@ -9,6 +9,7 @@ namespace regatta::orchestrator::slurm {
 namespace {
 
 constexpr int kMostDoublings = 16;
+constexpr double kMinute = 60;
 
 std::size_t index(PollKind kind) { return static_cast<std::size_t>(kind); }
 
@@ -88,6 +89,19 @@ void PollBudget::started(PollKind kind, double now) {
   base::check(!in_flight_, "one call at a time");
   in_flight_ = kind;
   last_start_ = now;
+  starts_.push_back(now);
+  while (starts_.front() < now - kMinute) starts_.pop_front();
+}
+
+PollUse PollBudget::use(double now) const {
+  PollUse use;
+  use.calls = static_cast<int>(
+      std::count_if(starts_.begin(), starts_.end(),
+                    [now](double start) { return start >= now - kMinute; }));
+  use.most_calls = pace().calls_per_minute;
+  for (const Kind& kind : kinds_) use.call_seconds = std::max(use.call_seconds, kind.duration);
+  use.paused_seconds = std::max(0.0, closed_until_ - now);
+  return use;
 }
 
 void PollBudget::finished(PollOutcome outcome, double now) {

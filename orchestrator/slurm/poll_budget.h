@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <deque>
 #include <optional>
 
 namespace regatta::orchestrator::slurm {
@@ -41,6 +42,14 @@ enum class PollOutcome {
   RateLimited,  // everything pauses
 };
 
+// What the questions cost Slurm now.
+struct PollUse {
+  int calls = 0;  // that began within the last minute
+  double most_calls = 0;  // that may, at the present pace
+  double call_seconds = 0;  // what an answer takes, of the slowest kind; 0: none has come
+  double paused_seconds = 0;  // still, because Slurm said that it is asked too often
+};
+
 // All times are monotonic seconds that never run backwards. One owner; no threads.
 class PollBudget {
  public:
@@ -74,6 +83,7 @@ class PollBudget {
   [[nodiscard]] double interval(PollKind kind) const;
   // Seconds between any two calls.
   [[nodiscard]] double gap() const;
+  [[nodiscard]] PollUse use(double now) const;
 
  private:
   struct Kind {
@@ -94,6 +104,7 @@ class PollBudget {
   std::array<Kind, kPollKinds> kinds_ = {};
   std::optional<PollKind> in_flight_;
   std::optional<double> last_start_;
+  std::deque<double> starts_;  // of the minute before the newest
   int failed_in_a_row_ = 0;  // questions to slurmctld
   double closed_until_ = 0;  // after a rate limit
   bool was_limited_ = false;

@@ -120,6 +120,7 @@ class ScriptedScheduler final : public orchestrator::runs::Scheduler {
   [[nodiscard]] std::optional<orchestrator::runs::Contact> contact(const std::string&) override {
     return slurm;
   }
+  [[nodiscard]] std::optional<orchestrator::runs::Asking> asking() override { return asked; }
   void somebody_looks() override { ++looks; }
 
   std::string called = "scripted";
@@ -138,6 +139,7 @@ class ScriptedScheduler final : public orchestrator::runs::Scheduler {
   std::optional<std::vector<std::string>> usable;    // nothing: not known
   std::vector<std::string> lost;                     // nodes
   std::optional<orchestrator::runs::Contact> slurm;  // nothing: nobody has to be asked
+  std::optional<orchestrator::runs::Asking> asked;
   int looks = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> avoided;
   std::vector<std::pair<std::string, std::int64_t>> limits;

@@ -250,6 +250,7 @@ test("without Slurm there are no nodes, and the range is the reader's", async ()
   const visitor = await arrive("/cluster");
   const { page } = visitor;
   await visitor.sees("This controller runs without Slurm");
+  assert.equal(await page.getByText("Questions to Slurm").count(), 0);
   await visitor.sees("No run is queued or running.");
   const [machine] = (await seeded.ask("nodes")).nodes;
   const gpus = machine.gpus ? String(machine.gpus.count) : "–";
@@ -300,6 +301,8 @@ test("Slurm's nodes, live runs and faults are added up, as text", async () => {
     const response = await route.fetch({ headers });
     await route.fulfill({ json: { ...(await response.json()), scheduler: "slurm_cli" } });
   });
+  const polling = { calls: 7, most_calls: 12, call_seconds: 0.25, paused_seconds: 90 };
+  await page.route("**/api/v1/health", answer({ status: "ok", checks: [], polling }));
   const [row] = (await seeded.ask("runs?limit=1&full=true")).runs;
   const now = new Date().toISOString();
   const live = { ...row, state: "running", ended_at: null, ranks: 16 };
@@ -346,6 +349,10 @@ test("Slurm's nodes, live runs and faults are added up, as text", async () => {
   const said = plain(await page.getByRole("region", { name: "Nodes", exact: true }).innerText());
   assert.ok(said.includes(`Of all 4 nodes, as Slurm said ${days} d ago`), said);
   await visitor.sees(/newest answer about nodes came \d+.d ago/);
+  const asking = plain(await part(page, "Controller").innerText()).replaceAll("\u202f", " ");
+  for (const text of ["7 of 12", "0.3 s", "asked too often: no question for 1 min 30 s"]) {
+    assert.ok(asking.includes(text), `${text} in ${asking}`);
+  }
   const states = page.getByRole("list", { name: "Runs that are not over, by state" });
   const link = states.getByRole("link");
   assert.equal((await link.first().innerText()).replace(/\s+/g, " "), "2 queued");

@@ -35,5 +35,16 @@ TEST_F(HealthTest, AWebhookThatIsGivenUpIsNotInOrder) {
   EXPECT_EQ(health({})["checks"].size(), 3U) << "there are none";
 }
 
+TEST_F(HealthTest, SaysWhatAskingSlurmCosts) {
+  const auto polling = [&] {
+    return health_json(*controller_, 0, base::posix_file_system(), nullptr)["polling"];
+  };
+  EXPECT_TRUE(polling().is_null()) << "nobody is asked";
+  scheduler_.asked = runs::Asking{7, 12, 0.25, 90};
+  EXPECT_EQ(polling(), nlohmann::ordered_json::parse(
+                           R"({"calls": 7, "most_calls": 12.0, "call_seconds": 0.25,
+                               "paused_seconds": 90.0})"));
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator::api

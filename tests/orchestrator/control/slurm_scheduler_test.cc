@@ -200,6 +200,7 @@ TEST_F(SlurmSchedulerTest, NoCallWaitsForACommand) {
         scheduler.avoid(handle_of(job), {"node01"});
         (void)scheduler.find(token_of(job), 0);
         (void)scheduler.contact(handle_of(job));
+        (void)scheduler.asking();
         scheduler.look_soon();
         scheduler.somebody_looks();
         if (repeat > 0) scheduler.kill(handle_of(job));
@@ -292,6 +293,8 @@ TEST_F(SlurmSchedulerTest, ASilentSlurmIsToldAndWhatWaitedGoesOnWithItsFirstAnsw
   EXPECT_EQ(scheduler.contact("")->trouble, "");
   const double answered = clock_.utc_seconds();
   EXPECT_EQ(scheduler.contact("")->answered_utc, answered);
+  EXPECT_GE(scheduler.asking()->calls, 1);
+  EXPECT_GE(scheduler.asking()->most_calls, 6);
 
   program("squeue", kNoContact);
   program("scontrol", kNoContact);

@@ -211,6 +211,41 @@ TEST(PollBudget, BacksOffFromRateLimits) {
   EXPECT_GE(after.starts(slurm::PollKind::Jobs).size(), 150u);
 }
 
+TEST(PollBudget, TellsWhatItCosts) {
+  slurm::PollBudget budget({});
+  std::vector<double> starts;
+  int most = 0;
+  const auto slow = [&](slurm::PollKind, double now) {
+    starts.push_back(now);
+    return 3.0;
+  };
+  (void)simulate(budget, 1800, slow, good, [&](double now) {
+    budget.set_busy(now > 900);
+    const slurm::PollUse use = budget.use(now);
+    const auto in_minute = std::count_if(starts.begin(), starts.end(),
+                                         [now](double start) { return start >= now - 60; });
+    ASSERT_EQ(use.calls, in_minute) << now;
+    EXPECT_EQ(use.most_calls, now > 900 ? 12 : 6);
+    EXPECT_EQ(use.paused_seconds, 0);
+    most = std::max(most, use.calls);
+  });
+  EXPECT_GE(most, 4);
+  EXPECT_NEAR(budget.use(1800).call_seconds, 3, 0.3);
+  EXPECT_EQ(budget.use(1900).calls, 0) << "a minute after the last";
+}
+
+TEST(PollBudget, TellsThatSlurmIsAskedTooOften) {
+  slurm::PollBudget budget({});
+  EXPECT_EQ(budget.use(0).call_seconds, 0);
+  const auto kind = budget.next(100);
+  ASSERT_TRUE(kind);
+  budget.started(*kind, 100);
+  budget.finished(slurm::PollOutcome::RateLimited, 100.5);
+  EXPECT_DOUBLE_EQ(budget.use(101.5).paused_seconds, 14);
+  EXPECT_EQ(budget.use(101.5).calls, 1);
+  EXPECT_EQ(budget.use(200).paused_seconds, 0);
+}
+
 TEST(PollBudget, AFailingKindIsAskedRarelyAndAlone) {
   slurm::PollBudget budget({});
   budget.set_busy(true);

@@ -389,6 +389,14 @@ export interface Version {
 export interface ControllerHealth {
   status: "ok" | "degraded";
   checks: { name: string; good: boolean; detail: string }[];
+  polling: Polling | null; // null: nobody has to be asked
+}
+// What asking Slurm costs it: calls of the last minute, of those that the controller allows itself.
+export interface Polling {
+  calls: number;
+  most_calls: number;
+  call_seconds: number; // of an answer; 0: none has come
+  paused_seconds: number; // still, because Slurm said that it is asked too often
 }
 
 export function hasEnded(run: Pick<Run, "state">): boolean {

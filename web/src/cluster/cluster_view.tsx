@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { ControllerHealth, RunEvent, Version } from "../base/api";
+import type { ControllerHealth, Polling, RunEvent, Version } from "../base/api";
 import { api } from "../base/api";
 import * as show from "../base/format";
 import { usePoll } from "../base/poll";
@@ -211,6 +211,31 @@ function PastParts({ past, now }: { past: Past; now: Now | null }) {
   );
 }
 
+function Questions({ polling }: { polling: Polling }) {
+  const { calls, most_calls, call_seconds, paused_seconds } = polling;
+  return (
+    <>
+      <dl class="figures">
+        <Card
+          title="Questions to Slurm"
+          value={`${show.count(calls)} of ${show.count(most_calls)}`}
+          note="in the last minute, of those that the controller allows itself"
+        />
+        <Card
+          title="An answer takes"
+          value={call_seconds > 0 ? show.duration(call_seconds) : show.kDash}
+          note={call_seconds > 0 ? "of the slowest kind; slow ones are asked for less often" : "none has come yet"}
+        />
+      </dl>
+      {paused_seconds > 0 && (
+        <p class="failure">
+          Slurm said that it is asked too often: no question for {show.duration(paused_seconds)}.
+        </p>
+      )}
+    </>
+  );
+}
+
 function Controller({ now }: { now: Now }) {
   const { version, health, nodes } = now;
   const age =
@@ -231,6 +256,7 @@ function Controller({ now }: { now: Now }) {
       }
     >
       <p>{isLocal(now) ? "It runs without Slurm, so there is nobody to poll." : age}</p>
+      {health.polling && <Questions polling={health.polling} />}
       {nodes.trouble != null && <p class="failure">{show.withoutEscapes(nodes.trouble)}</p>}
       {!adoption.done && (
         <p>
