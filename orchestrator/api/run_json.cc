@@ -79,11 +79,30 @@ void add_ranks(Json& json, const store::RunRow& row, double now_utc) {
   json["slowest"] = std::move(rank);
 }
 
-// Even where the journal names more buckets, no answer does: evenly thinned, with the last.
-Json timeline_json(store::StoreReads& store, const std::vector<runs::Attempt>& attempts) {
+const runs::Attempt* newest_begun(const std::vector<runs::Attempt>& attempts) {
   const auto begun = std::find_if(attempts.rbegin(), attempts.rend(),
                                   [](const runs::Attempt& attempt) { return attempt.started; });
-  if (begun == attempts.rend()) return nullptr;
+  return begun == attempts.rend() ? nullptr : &*begun;
+}
+
+Json rank_shares_json(store::StoreReads& store, const std::vector<runs::Attempt>& attempts) {
+  const runs::Attempt* begun = newest_begun(attempts);
+  const auto shares = begun == nullptr ? std::nullopt : store.rank_shares(begun->row);
+  if (!shares) return nullptr;
+  const auto list = [](const std::vector<double>& values) {
+    Json json = Json::array();
+    for (const double value : values) json.push_back(number(value));
+    return json;
+  };
+  return {{"step", shares->step},
+          {"tokens", list(shares->tokens)},
+          {"compute_seconds", list(shares->compute_seconds)}};
+}
+
+// Even where the journal names more buckets, no answer does: evenly thinned, with the last.
+Json timeline_json(store::StoreReads& store, const std::vector<runs::Attempt>& attempts) {
+  const runs::Attempt* begun = newest_begun(attempts);
+  if (begun == nullptr) return nullptr;
   const std::optional<store::Timeline> timeline = store.timeline(begun->row);
   if (!timeline) return nullptr;
   Json json;
@@ -410,6 +429,7 @@ Json metrics_json(store::StoreReads& store, const runs::Run& run, std::int64_t c
         {row.step, number(axis.at(row.attempt, row.seconds)), row.name, row.status});
   }
   json["timeline"] = timeline_json(store, attempts);
+  json["rank_shares"] = rank_shares_json(store, attempts);
   json["prediction"] = prediction_json(run);
   return json;
 }

@@ -212,6 +212,9 @@ void add_series(Json* all) {
         list_of(tuple_of({integer(), any_number(), value, value, flag(), value, by_name(value)}))},
        {"checkpoints", list_of(tuple_of({integer(), any_number(), text(), text()}))},
        {"timeline", or_null(std::move(timeline))},
+       {"rank_shares", or_null(object({{"step", integer()},
+                                       {"tokens", list_of(value)},
+                                       {"compute_seconds", list_of(value)}}))},
        {"prediction", or_null(reference("Prediction"))}});
   (*all)["Prediction"] = object({{"seconds", any_number()},
                                  {"low", any_number()},

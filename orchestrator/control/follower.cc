@@ -84,6 +84,7 @@ struct Apply {
   }
   void operator()(const trainer::contract::WarningRecord&) const {}
   void operator()(const trainer::contract::TrialRecord&) const {}
+  void operator()(const trainer::contract::RanksRecord&) const {}
   void operator()(const trainer::contract::DivergenceRecord& divergence) const {
     if (divergence.action != "rollback") return;  // the end says it
     attempt.message = divergence.message;

@@ -87,6 +87,13 @@ void fields(Archive& archive, R& r) {
   archive(runs::kept("finished"), r.finished);
 }
 
+template <typename Archive, runs::RecordOf<RankShares> R>
+void fields(Archive& archive, R& r) {
+  archive(runs::served("step"), r.step);
+  archive(runs::kept("tokens"), r.tokens);
+  archive(runs::kept("compute_seconds"), r.compute_seconds);
+}
+
 template <typename Archive, runs::RecordOf<Event> R>
 void fields(Archive& archive, R& r) {
   archive(runs::served("number"), r.number);

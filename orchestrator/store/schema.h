@@ -458,6 +458,16 @@ UPDATE evaluations SET value =
     WHEN 'mlm_loss' THEN mlm_loss ELSE mlm_accuracy END;
 )sql";
 
+// What each rank did in the newest step that tells.
+constexpr const char* kRankTable = R"sql(
+CREATE TABLE rank_shares (
+  attempt INTEGER PRIMARY KEY,
+  step INTEGER NOT NULL,
+  tokens TEXT NOT NULL,
+  compute_seconds TEXT NOT NULL
+);
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion3,        kVersion4,
                                      kVersion5,        kVersion6,
@@ -468,7 +478,8 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kStepBlockTables, kNodeStandings,
                                      kWebhookPlaces,   kChangeTable,
                                      kLearningRate,    kListIndexes,
-                                     kListGeneration,  kEvaluationMetrics};
+                                     kListGeneration,  kEvaluationMetrics,
+                                     kRankTable};
 // Their rows are numbered across all of them.
 constexpr const char* kTablesWithCursor[] = {"steps", "evaluations", "checkpoints", "warnings"};
 constexpr int kStepBlocksVersion = 15;

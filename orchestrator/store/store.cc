@@ -84,7 +84,7 @@ void remove_rows(Database& database, runs::RunNumber run) {
   const auto remove = [&](const std::string& from) {
     database.prepare("DELETE FROM " + from).bind(runs::row_of(run)).run();
   };
-  for (const char* const table : {"timelines", "step_blocks"}) {
+  for (const char* const table : {"timelines", "rank_shares", "step_blocks"}) {
     remove(std::string(table) + " WHERE attempt IN (SELECT row FROM attempts WHERE run = ?1)");
   }
   for (const char* const table :

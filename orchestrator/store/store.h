@@ -203,6 +203,9 @@ class Store : public StoreReads {
   void write_timeline(runs::AttemptNumber attempt,
                       const std::vector<trainer::contract::JournalRecord>& records);
 
+  void write_rank_shares(runs::AttemptNumber attempt,
+                         const std::vector<trainer::contract::JournalRecord>& records);
+
   StoreOptions options_;
   base::Clock& clock_;
   DiskTrouble trouble_;

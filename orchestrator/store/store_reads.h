@@ -113,6 +113,14 @@ struct Timeline {
   bool operator==(const Timeline&) const = default;
 };
 
+// What each rank did in the newest step that tells, in their order; as many of each.
+struct RankShares {
+  std::int64_t step = 0;
+  std::vector<double> tokens, compute_seconds;  // of forward and backward
+
+  bool operator==(const RankShares&) const = default;
+};
+
 enum class Archived { Hidden, Only, Also };
 // What has not ended, and what has not reached its target, has the largest of all values.
 enum class RunSort { Created, Ended, TimeToAccuracy, Name };
@@ -251,6 +259,7 @@ class StoreReads {
   [[nodiscard]] CheckpointFailures checkpoint_failures(runs::RunNumber run);
   [[nodiscard]] std::vector<WarningRow> newest_warnings(runs::RunNumber run, int limit);
   [[nodiscard]] std::optional<Timeline> timeline(runs::AttemptNumber attempt);
+  [[nodiscard]] std::optional<RankShares> rank_shares(runs::AttemptNumber attempt);
 
   // Reference curves: those whose name comes after this one, by name; "": from the first on.
   [[nodiscard]] std::vector<runs::Reference> references(const std::string& after, int limit);

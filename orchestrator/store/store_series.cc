@@ -25,6 +25,7 @@ const std::string kEvaluations = rows_of<EvaluationRow>("evaluations");
 const std::string kCheckpoints = rows_of<CheckpointRow>("checkpoints");
 const std::string kWarnings = rows_of<WarningRow>("warnings");
 const std::string kTimelines = rows_of<Timeline>("timelines");
+const std::string kRankShares = rows_of<RankShares>("rank_shares");
 
 template <typename Number>
 std::string list_text(const std::vector<Number>& values) {
@@ -125,6 +126,7 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
   if (starts) judge_evaluations(*writer_, run);
   blocks.finish();
   write_timeline(attempt.row, records);
+  write_rank_shares(attempt.row, records);
   write_attempt(run, attempt);
   write_run(run);
   transaction.commit();
@@ -231,6 +233,22 @@ void Store::write_timeline(runs::AttemptNumber attempt,
   write_row(*writer_, sql, RowBinder::Which::NotFixed, timeline, runs::row_of(attempt));
 }
 
+void Store::write_rank_shares(runs::AttemptNumber attempt,
+                              const std::vector<trainer::contract::JournalRecord>& records) {
+  const trainer::contract::RanksRecord* newest = nullptr;
+  for (const trainer::contract::JournalRecord& record : records) {
+    const auto* ranks = std::get_if<trainer::contract::RanksRecord>(&record.body);
+    if (ranks != nullptr) newest = ranks;
+  }
+  if (newest == nullptr) return;
+  const RankShares shares = {newest->step,
+                             {newest->tokens.begin(), newest->tokens.end()},
+                             newest->compute_seconds};
+  static const std::string sql = insertion("INSERT OR REPLACE INTO rank_shares", {"attempt"},
+                                           columns_of<RankShares>());
+  write_row(*writer_, sql, RowBinder::Which::All, shares, runs::row_of(attempt));
+}
+
 std::int64_t StoreReads::newest_cursor(runs::RunNumber run) {
   const ReaderPool::Lease reader = lease();
   Statement ask = reader->prepare(
@@ -333,6 +351,18 @@ std::optional<Timeline> StoreReads::timeline(runs::AttemptNumber attempt) {
   timeline.launched.resize(buckets);
   timeline.finished.resize(buckets);
   return timeline;
+}
+
+std::optional<RankShares> StoreReads::rank_shares(runs::AttemptNumber attempt) {
+  const ReaderPool::Lease reader = lease();
+  Statement ask = reader->prepare(kRankShares + "WHERE attempt = ?1");
+  ask.bind(runs::row_of(attempt));
+  if (!ask.step()) return std::nullopt;
+  auto shares = read_row<RankShares>(ask);
+  const std::size_t ranks = std::min(shares.tokens.size(), shares.compute_seconds.size());
+  shares.tokens.resize(ranks);
+  shares.compute_seconds.resize(ranks);
+  return shares;
 }
 
 }  // namespace regatta::orchestrator::store

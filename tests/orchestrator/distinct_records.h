@@ -108,6 +108,10 @@ class Distinct {
     fill(step, step_seconds, data_seconds, forward_seconds, backward_seconds, reduce_seconds,
          optimizer_seconds, exposed_seconds, bucket_bytes, launched, finished);
   }
+  void set(orchestrator::store::RankShares& r) {
+    auto& [step, tokens, compute_seconds] = r;
+    fill(step, tokens, compute_seconds);
+  }
   void set(orchestrator::slurm::NodeEvent& r) {
     auto& [node, utc, blame, run, words, weight] = r;
     fill(node, utc, blame, run, words, weight);

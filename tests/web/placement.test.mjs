@@ -9,6 +9,7 @@ import { sourcesOf } from "./sources.mjs";
 
 const page = await sourcesOf(`export { nodeOfRank, nodesOf } from "./src/plan/placement";
       export { ownCut, unplannedText } from "./src/plan/plan";
+      export { barsOf, farAbove, spreadOf } from "./src/plan/rank_shares";
       export { isOtherCut, compare } from "./src/plan/measured";
       export { placementText } from "./src/topology/fabric_view";
       export { fabricsOf } from "./src/topology/fabric";
@@ -19,6 +20,24 @@ const page = await sourcesOf(`export { nodeOfRank, nodesOf } from "./src/plan/pl
       export { standingOf, kStandingNames } from "./src/nodes/standing";
       export { get, getOnce } from "./src/base/request";`);
 const plain = (text) => text.replaceAll("\u202f", " ");
+
+test("ranks that a tenth more than the mean is computed on are those that are waited for", () => {
+  const values = [1, 1.3, null, 0.9, 1.5, 1];
+  assert.deepEqual(page.spreadOf(values), { least: 0.9, most: 1.5, mean: 1.14, worst: 4 });
+  assert.deepEqual(page.farAbove(values), [4, 1]);
+  assert.deepEqual(page.farAbove([2, 2.2, 2]), []); // 2.2 is 1.06 of the mean
+  assert.deepEqual([page.spreadOf([]), page.spreadOf([null])], [null, null]);
+  assert.deepEqual([page.farAbove([0, 0]), page.farAbove([null])], [[], []]);
+});
+
+test("a bar is as high as its rank's share of the most", () => {
+  const { all, far } = page.barsOf([1, null, 4], new Set([2]), { width: 30, height: 40 });
+  assert.equal(all, "M0.00 40v-10.00h9.00V40z");
+  assert.equal(far, "M20.00 40v-40.00h9.00V40z");
+  assert.deepEqual(page.barsOf([0, 0], new Set(), { width: 30, height: 40 }), { all: "", far: "" });
+  const many = page.barsOf(Array(1024).fill(1), new Set(), { width: 320, height: 40 }).all;
+  assert.equal(many.split("M").length - 1, 1024);
+});
 
 test("a rank is on the node that the journal names, whatever was planned", () => {
   const attempt = { attempt: 2, hosts: ["gpu-017", "gpu-009"], ranks_per_node: 4 };

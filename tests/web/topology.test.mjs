@@ -351,6 +351,11 @@ pageTest(
     // Slurm gave other nodes than the plan was made on.
     const attempt = { attempt: 1, launch: 1, hosts: ["gpu-011", "gpu-007"], ranks_per_node: 4 };
     fixture.entries[0].attempts = { launches: [], attempts: [attempt] };
+    fixture.entries[0].metrics.rank_shares = {
+      step: 601,
+      tokens: [4000, 4010, 3990, 4000, 4000, 4000, 4040, null],
+      compute_seconds: [0.1, 0.1, 0.1, 0.1, 0.1, 0.15, 0.1, 0.1],
+    };
     const visitor = await arrive(fixture);
     const { page } = visitor;
     const nccl = page.getByRole("region", { name: "NCCL", exact: true });
@@ -377,6 +382,18 @@ pageTest(
     const mark = await balance.locator("rect.behind").boundingBox();
     const all = await balance.locator("rect.all").boundingBox();
     assert.ok(Math.abs((mark.x - all.x) / all.width - 5 / 8) < 0.01);
+    // What each rank did, as bars and as a table.
+    const bars = balance.getByRole("figure");
+    await bars.getByText("Ranks in step 601").waitFor();
+    await bars.getByText(/^The others wait for rank 5 on gpu-007 \(1\.41 × the mean\)\.$/).waitFor();
+    await bars.getByText(/^Tokens of each rank: 3,990 to 4,040, mean 4,006$/).waitFor();
+    const slow = await bars.locator("path.behind").last().boundingBox();
+    const ground = await bars.locator("svg").last().boundingBox();
+    assert.ok(Math.abs((slow.x - ground.x) / ground.width - 5 / 8) < 0.01);
+    assert.ok(Math.abs(slow.height - ground.height) < 1, "it is the highest");
+    await bars.getByRole("button", { name: "Table: Ranks in step 601" }).press("Enter");
+    const row = bars.locator("tbody tr").nth(5).locator("th, td");
+    assert.deepEqual(await row.allInnerTexts(), ["5", "gpu-007", "4000", "0.15"]);
     await visitor.leave();
   },
 );

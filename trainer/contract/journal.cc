@@ -163,6 +163,12 @@ void fields(Archive& archive, auto& r, const DivergenceRecord*) {
   archive("message", r.message);
 }
 template <typename Archive>
+void fields(Archive& archive, auto& r, const RanksRecord*) {
+  archive("step", r.step);
+  archive("tokens", r.tokens);
+  archive("compute_seconds", r.compute_seconds);
+}
+template <typename Archive>
 void fields(Archive&, auto&, const UnknownRecord*) {}
 
 // What a number of that name can be. Whatever else stands there is damage, or somebody who would
@@ -329,8 +335,8 @@ class Reader {
 };
 
 // In the order of the variant's alternatives; UnknownRecord has no name of its own.
-constexpr const char* kTypes[] = {"start",   "step", "eval",      "checkpoint", "phase",
-                                  "warning", "end",  "heartbeat", "trial",      "divergence"};
+constexpr const char* kTypes[] = {"start", "step",      "eval",  "checkpoint", "phase", "warning",
+                                  "end",   "heartbeat", "trial", "divergence", "ranks"};
 
 template <std::size_t index = 0>
 bool read_body(const std::string& type, const Json& json, JournalRecord* record) {

@@ -111,6 +111,12 @@ struct HeartbeatRecord {
   std::string phase;         // that it is in
   double phase_seconds = 0;  // since it entered it
 };
+// Once a second at most, from several ranks: what each did in one step, in the ranks' order.
+struct RanksRecord {
+  std::int64_t step = 0;
+  std::vector<std::int64_t> tokens;
+  std::vector<double> compute_seconds;  // forward and backward: the slow one makes the others wait
+};
 struct WarningRecord {
   std::string message;
 };
@@ -163,7 +169,8 @@ struct JournalRecord {
   double utc_seconds = 0;
   double seconds = 0;  // monotonic, since the attempt's start
   std::variant<StartRecord, StepRecord, EvalRecord, CheckpointRecord, PhaseRecord, WarningRecord,
-               EndRecord, HeartbeatRecord, TrialRecord, DivergenceRecord, UnknownRecord>
+               EndRecord, HeartbeatRecord, TrialRecord, DivergenceRecord, RanksRecord,
+               UnknownRecord>
       body;
 };
 

@@ -31,6 +31,7 @@ constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kEndBytes = 64U << 10U;  // of a journal, that hold how it ended
 // Bytes per second that a first checkpoint is reckoned with, until one was timed.
 constexpr double kSlowDisk = 200e6;
+constexpr double kRanksPause = 1;  // seconds, between two records of all ranks
 
 int threads_of(const AttemptContext& context) {
   const int asked = context.options.threads > 0 ? context.options.threads : context.config.threads;
@@ -239,6 +240,15 @@ void AttemptRunner::learn_from_step(std::int64_t done, bool was_writing) {
   if (!found) return;
   context_.journal.write(*found);
   if (writes()) base::log(base::LogLevel::Info, "buckets: " + found->why);
+}
+
+// Steps may be short, and ranks many.
+void AttemptRunner::tell_ranks() {
+  if (config_.ranks == 1) return;
+  const double now = context_.clock.monotonic_seconds();
+  if (ranks_told_ && now - *ranks_told_ < kRanksPause) return;
+  ranks_told_ = now;
+  context_.journal.write(loop_.ranks());
 }
 
 std::unique_ptr<watch::Watchdog> AttemptRunner::make_watchdog() {
@@ -510,6 +520,7 @@ contract::EndRecord AttemptRunner::train(std::int64_t done) {
       step.bucket_finished.clear();
     }
     context_.journal.write(step);
+    tell_ranks();
     warn_of_peak(step.mfu);
     const step::StepFlags& agreed = loop_.agreed();
     if (agreed.fenced) throw Fenced{};

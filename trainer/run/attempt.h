@@ -93,6 +93,7 @@ class AttemptRunner {
   void announce();
   [[nodiscard]] contract::EndRecord train(std::int64_t done);
   void learn_from_step(std::int64_t done, bool was_writing);
+  void tell_ranks();
   void warn_of_peak(double mfu);
   // Steps done where the run goes on; nothing when it stops.
   [[nodiscard]] std::optional<std::int64_t> go_back(const step::Diverged& error);
@@ -130,6 +131,7 @@ class AttemptRunner {
   std::int64_t metric_step_ = -1;  // and of the step after which that was
   std::vector<Rollback> rollbacks_;
   bool warned_of_peak_ = false;
+  std::optional<double> ranks_told_;  // when, monotonic
 };
 
 }  // namespace regatta::trainer::run

@@ -36,6 +36,8 @@ StepExchange combine(const std::vector<LocalStep>& ranks) {
     all.masked += rank.masked;
     all.moved_bytes += rank.moved_bytes;
     most_tokens = std::max(most_tokens, rank.tokens);
+    all.each.tokens.push_back(rank.tokens);
+    all.each.compute_seconds.push_back(rank.compute_seconds);
   }
   all.imbalance = static_cast<double>(most_tokens) * static_cast<double>(ranks.size()) /
                   std::max(1.0, static_cast<double>(all.tokens));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "trainer/contract/journal.h"
 #include "trainer/ranks/host_collectives.h"
 #include "trainer/step/step_pace.h"
 
@@ -23,6 +24,7 @@ struct LocalStep {
   double mlm_loss = 0, sample_loss = 0;  // sums over its masked positions, and over its samples
   double flops = 0;
   double seconds = 0;
+  double compute_seconds = 0;  // of these: forward and backward
   std::int64_t samples = 0, tokens = 0, masked = 0;
   std::int64_t moved_bytes = 0;  // of samples, sent to other ranks
   bool input_stalled = false;    // it waited for its samples
@@ -36,6 +38,7 @@ struct StepExchange {
   double mlm_loss = 0, sample_loss = 0, flops = 0;  // added in rank order
   std::int64_t samples = 0, tokens = 0, masked = 0, moved_bytes = 0;
   double imbalance = 0;  // tokens of the rank with most, over the mean of all ranks
+  contract::RanksRecord each;  // without its step
 };
 
 // Of all ranks, in rank order; at least one.

@@ -164,10 +164,12 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
 
   // what all ranks did and ask for: for the run journal, and for checkpoints
   record.seconds = timer.seconds();
-  const StepExchange all = exchange(communicator_.host(), local_step(taken.step, record));
+  StepExchange all = exchange(communicator_.host(), local_step(taken.step, record));
   record.seconds = timer.seconds();
   agreed_ = all.flags;
   pace_ = all.pace;
+  ranks_ = std::move(all.each);
+  ranks_.step = step;
   pace_.disturbed = pace_.disturbed || measures;
   if (measures) observe_noise(scales.half, scales.step);
   describe(all, scales.step, &record);
@@ -275,6 +277,7 @@ LocalStep TrainLoop::local_step(const samples::StepBatches& batches,
   mine.sample_loss = statistics.sample_loss;
   mine.flops = contract::training_flops(model_.shape(), sizes);
   mine.seconds = record.seconds;
+  mine.compute_seconds = record.forward_seconds + record.backward_seconds;
   mine.samples = sizes.samples;
   mine.tokens = sizes.tokens;
   mine.masked = sizes.masked;

@@ -84,6 +84,7 @@ class TrainLoop {
   [[nodiscard]] const StepFlags& agreed() const { return agreed_; }
   // How long it took; the same on all ranks.
   [[nodiscard]] const StepPace& pace() const { return pace_; }
+  [[nodiscard]] const contract::RanksRecord& ranks() const { return ranks_; }
 
   // Sums the gradient in these buckets from the next step on. Not with sharded state, whose parts
   // are those of the buckets that the loop began with. Changes no bit where the communicator's sums
@@ -153,6 +154,7 @@ class TrainLoop {
       raw_noise_scale_;  // of preconditioned gradients, and as they are
   StepFlags agreed_;
   StepPace pace_;
+  contract::RanksRecord ranks_;  // of the newest step
   device::HostMemory results_;  // float32 [7]: the model's sums, the squared gradient norm
   std::unique_ptr<ranks::HostCollectives> channel_;  // of the prefetcher's thread
   std::int64_t skipped_steps_ = 0;

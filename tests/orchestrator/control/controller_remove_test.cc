@@ -59,7 +59,7 @@ class RemoveTest : public ControllerFixture {
                              store::Database::Access::ReadOnly);
     std::int64_t sum = 0;
     for (const std::string table : {"runs", "launches", "attempts", "steps", "evaluations",
-                                    "checkpoints", "warnings", "timelines"}) {
+                                    "checkpoints", "warnings", "timelines", "rank_shares"}) {
       store::Statement ask = database.prepare("SELECT count(*) FROM " + table);
       EXPECT_TRUE(ask.step());
       sum += ask.integer(0);

@@ -64,6 +64,8 @@ std::vector<std::string> meant(const std::string& table, const std::string& colu
       {"timelines.bucket_bytes", {"'[4096.0,1024.0]'", "'[2048.0]'"}},
       {"timelines.launched", {"'[0.5,0.75]'", "'[0.5]'"}},
       {"timelines.finished", {"'[0.625,0.875]'", "'[0.625]'"}},
+      {"rank_shares.tokens", {"'[4096.0,3980.0]'", "'[]'"}},
+      {"rank_shares.compute_seconds", {"'[0.5,0.25]'", "'[]'"}},
       {"node_events.blame", {"'shared'", "'node'"}},
   };
   const auto found = values.find(table + "." + column);

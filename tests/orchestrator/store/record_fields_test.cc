@@ -165,6 +165,7 @@ TEST_P(Kinds, OfRowsHaveEveryMember) {
   expect_in_table<store::WarningRow>(database, "noted", {"run", "sequence"});
   database.execute("CREATE TABLE drawn AS SELECT *, 1 AS run FROM timelines");
   expect_in_table<store::Timeline>(database, "drawn", {"run", "attempt"});
+  expect_in_table<store::RankShares>(database, "rank_shares", {"attempt"});
 }
 
 TEST_P(Kinds, OfARunHaveEveryMember) {
@@ -338,6 +339,7 @@ TEST(RecordFields, AndColumnsOfTheSchemaAreTheSame) {
               {"run", "sequence", "cursor", "attempt"});
   expect_same("reference_curves", names(columns_of<runs::ReferenceCurve>()), {});
   expect_same("timelines", names(columns_of<store::Timeline>()), {"attempt"});
+  expect_same("rank_shares", names(columns_of<store::RankShares>()), {"attempt"});
   expect_same("node_events", names(columns_of<slurm::NodeEvent>()), {"row"});
   expect_same("node_standings", names(columns_of<slurm::NodeStanding>()), {});
   expect_same("webhooks", names(columns_of<store::WebhookPlace>()), {});

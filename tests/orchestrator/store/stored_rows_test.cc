@@ -93,12 +93,14 @@ std::vector<trainer::contract::JournalRecord> distinct_journal(const std::string
   checkpoint.message = "no space";
   trainer::contract::WarningRecord warning;
   warning.message = "hot";
-  std::vector<trainer::contract::JournalRecord> records(5);
+  const trainer::contract::RanksRecord ranks = {51, {52, 53}, {54, 55}};
+  std::vector<trainer::contract::JournalRecord> records(6);
   records[0].body = start;
   records[1].body = distinct_step();
   records[2].body = evaluation;
   records[3].body = checkpoint;
   records[4].body = warning;
+  records[5].body = ranks;
   for (std::size_t i = 0; i < records.size(); ++i) {
     records[i].sequence = static_cast<std::int64_t>(i) + 100;
     records[i].seconds = static_cast<double>(i) + 0.125;
@@ -144,7 +146,8 @@ TEST(StoredRows, AreTheSameAsBefore) {
   write_everything(folder.path());
   Json rows;
   for (const char* table : {"runs", "launches", "attempts", "steps", "evaluations", "checkpoints",
-                            "warnings", "timelines", "node_events", "node_standings", "webhooks"}) {
+                            "warnings", "timelines", "rank_shares", "node_events", "node_standings",
+                            "webhooks"}) {
     rows[table] = rows_of(folder.path() / "store.sqlite", table);
   }
   // What is not known of the slowest rank is told by its first column alone.

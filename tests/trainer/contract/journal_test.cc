@@ -177,6 +177,17 @@ TEST(Journal, RoundTripsWhatManyRanksWrite) {
   EXPECT_EQ(heartbeat_back.phase_seconds, 0.75);
 }
 
+TEST(Journal, TellsWhatEachRankDid) {
+  contract::RanksRecord ranks;
+  ranks.step = 41;
+  ranks.tokens = {4096, 3980, 0};
+  ranks.compute_seconds = {0.25, 1.0 / 3, 0};
+  const auto read = std::get<contract::RanksRecord>(back(record(ranks)).body);
+  EXPECT_EQ(read.step, 41);
+  EXPECT_EQ(read.tokens, ranks.tokens);
+  EXPECT_EQ(read.compute_seconds, ranks.compute_seconds);
+}
+
 TEST(Journal, TellsOfADivergence) {
   contract::DivergenceRecord divergence;
   divergence.step = 17;
@@ -487,6 +498,9 @@ TEST(Journal, NumbersThatCannotBeMakeNoRecord) {
       {"end", "exit_code", {"-1", "75"}, {}},
       {"divergence", "checkpoint_step", {"-1", "5"}, {}},
       {"trial", "cut_seconds", {"[0, 0.5]"}, {"[0, -1]", "[1e11]"}},
+      {"ranks", "step", counts, no_counts},
+      {"ranks", "tokens", {"[]", "[0, 4096]"}, {"[-1]", "[0.5]", "[9007199254740993]"}},
+      {"ranks", "compute_seconds", {"[]", "[0, 0.5]"}, {"[0, -1]", "[1e11]"}},
   };
   const auto is_record = [](const Row& row, const char* value) {
     const std::string line =

@@ -1,6 +1,9 @@
 // The real regatta-train on several ranks: one command starts them, and whatever happens to one of
 // them happens to the run in order.
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "tests/trainer/run/run_process.h"
@@ -78,6 +81,38 @@ TEST_F(RanksProcess, ShardedStateResumesOnAnotherNumberOfRanks) {
             std::string::npos)
       << log_of(run);
   expect_same_course(run, whole);
+}
+
+// Against the records of the same steps; whatever the steps' length, once a second at most.
+TEST_F(RanksProcess, EachRanksTokensAndComputingAreTold) {
+  const base::Path run = make_run("told", on_ranks(3, 60));
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(run_to_end(run), 0) << log_of(run);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const auto told = records_of<contract::RanksRecord>(run);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.front().step, 1);
+  const auto steps = records_of<contract::StepRecord>(run);
+  ASSERT_EQ(steps.size(), 60U);
+  EXPECT_LE(static_cast<double>(told.size()), 1 + took.count());
+  for (const contract::RanksRecord& ranks : told) {
+    const contract::StepRecord& step = steps.at(static_cast<std::size_t>(ranks.step - 1));
+    ASSERT_EQ(ranks.tokens.size(), 3U);
+    ASSERT_EQ(ranks.compute_seconds.size(), 3U);
+    EXPECT_EQ(std::accumulate(ranks.tokens.begin(), ranks.tokens.end(), std::int64_t{0}),
+              step.tokens);
+    const std::int64_t most = *std::max_element(ranks.tokens.begin(), ranks.tokens.end());
+    EXPECT_DOUBLE_EQ(static_cast<double>(3 * most) / static_cast<double>(step.tokens),
+                     step.imbalance);
+    EXPECT_DOUBLE_EQ(ranks.compute_seconds[0], step.forward_seconds + step.backward_seconds);
+    for (const double computing : ranks.compute_seconds) {
+      EXPECT_GT(computing, 0);
+      EXPECT_LT(computing, step.seconds + 1);
+    }
+  }
+  const base::Path alone = make_run("alone", run_file(*dataset_, 5));
+  ASSERT_EQ(run_to_end(alone), 0) << log_of(alone);
+  EXPECT_TRUE(records_of<contract::RanksRecord>(alone).empty());
 }
 
 // The planner's boundaries, where there is a plan for as many ranks.

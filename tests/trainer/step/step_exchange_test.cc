@@ -72,6 +72,16 @@ TEST(StepExchange, SumsAreAddedInRankOrder) {
   EXPECT_EQ(first.flops, 0x1p54);
 }
 
+TEST(StepExchange, KnowsWhatEachRankDid) {
+  std::vector<step::LocalStep> ranks(3);
+  ranks[0].tokens = 300;
+  ranks[2].tokens = 700;
+  ranks[1].compute_seconds = 0.25;
+  const contract::RanksRecord each = step::combine(ranks).each;
+  EXPECT_EQ(each.tokens, std::vector<std::int64_t>({300, 0, 700}));
+  EXPECT_EQ(each.compute_seconds, std::vector<double>({0, 0.25, 0}));
+}
+
 TEST(StepExchange, CountsAreExact) {
   constexpr std::int64_t kLarge = (std::int64_t{1} << 53U) + 1;  // that no double holds
   std::vector<step::LocalStep> ranks(2);

@@ -223,12 +223,20 @@ export interface Timeline {
   buckets: [number, Value, Value, Value][]; // [index, bytes, launched, finished]
 }
 
+// What each rank of the newest attempt did in the newest step that tells, in their order.
+export interface RankShares {
+  step: number;
+  tokens: Value[];
+  compute_seconds: Value[]; // forward and backward
+}
+
 export interface Metrics {
   cursor: number;
   steps: StepRow[];
   evaluations: EvaluationRow[];
   checkpoints: CheckpointRow[];
   timeline: Timeline | null;
+  rank_shares: RankShares | null;
   prediction: Prediction | null;
 }
 

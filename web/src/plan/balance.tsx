@@ -1,6 +1,6 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { AlignedData } from "uplot";
-import type { Decision, Plan, Run, Series } from "../base/api";
+import type { Decision, Plan, RankShares, Run, Series } from "../base/api";
 import { api, hasEnded } from "../base/api";
 import * as show from "../base/format";
 import { usePoll } from "../base/poll";
@@ -12,6 +12,8 @@ import { Swatch } from "../parts/swatch";
 import { useWidth } from "../parts/width";
 import type { Placed } from "./placement";
 import { nodeOfRank } from "./placement";
+import { RankBars } from "./rank_bars";
+import { isTold } from "./rank_shares";
 
 const clean = show.withoutEscapes;
 const kBuckets = 200;
@@ -60,7 +62,7 @@ function useAttempt(run: Run): Placed | undefined {
   const [found, setFound] = useState<Placed | undefined>(undefined);
   const number = run.attempt?.number;
   const own = found?.attempt === number ? found : undefined;
-  const wanted = run.slowest != null && number != null && !own;
+  const wanted = number != null && !own;
   usePoll(wanted ? `${run.id} ${number}` : null, 5000, async (signal) => {
     const { attempts } = await api.attempts(run.id, signal);
     setFound(attempts.find(({ attempt }) => attempt === number));
@@ -69,10 +71,9 @@ function useAttempt(run: Run): Placed | undefined {
 }
 
 // All ranks side by side, parted by node; the one that is furthest behind is marked.
-function RankStrip({ run }: { run: Run }) {
+function RankStrip({ run, attempt }: { run: Run; attempt: Placed | undefined }) {
   const place = useRef<HTMLDivElement>(null);
   const width = useWidth(place);
-  const attempt = useAttempt(run);
   const { ranks, ranks_per_node: perNode, slowest } = run;
   if (ranks == null || ranks < 2 || !slowest || slowest.rank >= ranks) return null;
   const node = nodeOfRank(slowest.rank, attempt);
@@ -189,9 +190,27 @@ function BySteps({ run }: { run: Run }) {
   return points ? <Steps points={points} /> : <p class="loading">Loading steps…</p>;
 }
 
+function RankParts({ run, shares }: { run: Run; shares: RankShares | null }) {
+  const attempt = useAttempt(run);
+  return (
+    <>
+      <RankStrip run={run} attempt={attempt} />
+      {isTold(shares) && <RankBars run={run} shares={shares} attempt={attempt} />}
+    </>
+  );
+}
+
 // How evenly the ranks are loaded: what the planner expects of each strategy, what the steps say,
-// and who is behind now. Tokens of each rank are not told.
-export function Balance({ run, plan }: { run: Run; plan: Plan | null }) {
+// who is behind now, and what each rank had to do.
+export function Balance({
+  run,
+  plan,
+  shares,
+}: {
+  run: Run;
+  plan: Plan | null;
+  shares: RankShares | null;
+}) {
   const [open, setOpen] = useState(false);
   const decision = plan?.decisions?.find(({ key }) => key === "balance.strategy");
   const several = run.ranks != null && run.ranks > 1;
@@ -217,7 +236,7 @@ export function Balance({ run, plan }: { run: Run; plan: Plan | null }) {
         </dl>
       )}
       {decision && <Strategies decision={decision} />}
-      <RankStrip run={run} />
+      <RankParts run={run} shares={shares} />
       <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
         {open ? "Hide the steps" : "Imbalance by step"}
       </button>

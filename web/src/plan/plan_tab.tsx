@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { Decision, Plan, PlannedStep, Run, Seats, Timeline, TunedRange } from "../base/api";
+import type { Decision, Plan, PlannedStep, Run, Seats, TunedRange } from "../base/api";
 import { api } from "../base/api";
 import { Refusal } from "../base/request";
 import { Bars } from "../parts/bars";
@@ -8,6 +8,7 @@ import { Figure } from "../parts/figure";
 import * as show from "../base/format";
 import { ErrorPanel } from "../parts/notices";
 import { usePoll } from "../base/poll";
+import type { History } from "../run/history";
 import { Balance } from "./balance";
 import { Measured } from "./measured_part";
 import { WaysBySize } from "./nccl_strip";
@@ -395,15 +396,11 @@ function Tables({ plan }: { plan: Plan }) {
   );
 }
 
-function PlanView({
-  run,
-  plan,
-  timeline,
-}: {
-  run: Run;
-  plan: Plan;
-  timeline: Timeline | null;
-}) {
+// Of the newest steps that tell.
+type Newest = Pick<History, "timeline" | "shares">;
+
+function PlanView({ run, plan, history }: { run: Run; plan: Plan; history: Newest }) {
+  const { timeline, shares } = history;
   // The run is asked for every second; what the plan says stays.
   const drawing = useMemo(() => plan.timeline && <Gantt step={plan.timeline} />, [plan]);
   const tables = useMemo(() => <Tables plan={plan} />, [plan]);
@@ -452,7 +449,7 @@ function PlanView({
         <Measured run={run.id} step={plan.timeline} timeline={timeline} />
       )}
       {tables}
-      <Balance run={run} plan={plan} />
+      <Balance run={run} plan={plan} shares={shares} />
       <PlacementPart run={run} plan={plan} />
     </>
   );
@@ -464,12 +461,12 @@ export function PlanTab({
   run,
   plan,
   keep,
-  timeline,
+  history,
 }: {
   run: Run;
   plan: Plan | null;
   keep: (plan: Plan) => void;
-  timeline: Timeline | null; // of the newest step
+  history: Newest;
 }) {
   const [none, setNone] = useState(false);
   const health = usePoll(plan || none ? null : run.id, 1000, async (signal) => {
@@ -480,12 +477,12 @@ export function PlanTab({
       setNone(true);
     }
   });
-  if (plan) return <PlanView run={run} plan={plan} timeline={timeline} />;
+  if (plan) return <PlanView run={run} plan={plan} history={history} />;
   if (none) {
     return (
       <>
         <p class="nothing">{planned.unplannedText(run)}</p>
-        <Balance run={run} plan={null} />
+        <Balance run={run} plan={null} shares={history.shares} />
         <PlacementPart run={run} plan={null} />
       </>
     );

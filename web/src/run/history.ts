@@ -4,6 +4,7 @@ import type {
   EvaluationRow,
   Metrics,
   Prediction,
+  RankShares,
   StepRow,
   Timeline,
 } from "../base/api";
@@ -15,6 +16,7 @@ export interface History {
   evaluations: EvaluationRow[];
   checkpoints: CheckpointRow[];
   timeline: Timeline | null; // of the newest step
+  shares: RankShares | null; // of a newest step
   prediction: Prediction | null;
   resolution: number; // seconds of which a row is the mean, of long ago; 0: each is a step's own
 }
@@ -26,6 +28,7 @@ export function emptyHistory(): History {
     evaluations: [],
     checkpoints: [],
     timeline: null,
+    shares: null,
     prediction: null,
     resolution: 0,
   };
@@ -63,7 +66,10 @@ function thin(rows: StepRow[]): StepRow[] {
 
 export function extend(
   history: History,
-  metrics: Metrics & { resolution_seconds?: number }, // an older controller has none
+  metrics: Omit<Metrics, "rank_shares"> & {
+    resolution_seconds?: number; // an older controller has none of these
+    rank_shares?: RankShares | null;
+  },
 ): History {
   return {
     cursor: metrics.cursor,
@@ -71,6 +77,7 @@ export function extend(
     evaluations: append(history.evaluations, metrics.evaluations),
     checkpoints: appendEvents(history.checkpoints, metrics.checkpoints),
     timeline: metrics.timeline,
+    shares: metrics.rank_shares ?? null,
     prediction: metrics.prediction,
     resolution: metrics.resolution_seconds ?? 0,
   };

@@ -201,7 +201,7 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
             <Loaded
               load={load.plan}
               name="PlanTab"
-              props={{ run, plan, keep: setPlan, timeline: history.timeline }}
+              props={{ run, plan, keep: setPlan, history }}
             />
           )}
           {tab === "log" && <Loaded load={load.log} name="LogTab" props={{ run }} />}
