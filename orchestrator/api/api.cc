@@ -260,6 +260,8 @@ Response Api::topology(const Call& call) {
   return show_topology(planner_, call.flag("graph") ? GraphToo::Yes : GraphToo::No);
 }
 
+Response Api::findings(const Call&) { return show_findings(planner_); }
+
 // Whoever waits for what happens to nodes wants Slurm to be asked for it.
 void Api::follow_nodes(const Call& call, double seconds) {
   const std::string kinds = call.text("kind").value_or("node");

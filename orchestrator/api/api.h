@@ -66,6 +66,7 @@ class Api {
   [[nodiscard]] Response run_file_schema(const Call& call);
   [[nodiscard]] Response nodes(const Call& call);
   [[nodiscard]] Response topology(const Call& call);
+  [[nodiscard]] Response findings(const Call& call);
   [[nodiscard]] Response events(const Call& call);
   [[nodiscard]] Response event_stream(const Call& call);
   [[nodiscard]] Response webhooks(const Call& call);

@@ -163,6 +163,7 @@ constexpr RouteAnswer kSchemaAnswers[] = {{200, "RunFileSchema", "a JSON Schema"
 constexpr RouteAnswer kHealthAnswers[] = {{200, "Health"}};
 constexpr RouteAnswer kNodesAnswers[] = {{200, "Nodes"}};
 constexpr RouteAnswer kTopologyAnswers[] = {{200, "Topology"}};
+constexpr RouteAnswer kFindingsAnswers[] = {{200, "Findings"}};
 constexpr RouteAnswer kEventsAnswers[] = {{200, "Events"}};
 constexpr RouteAnswer kEventStreamAnswers[] = {
     {200, "EventStream", "`data` of each is an Event", "text/event-stream"}};
@@ -245,6 +246,8 @@ std::vector<Route> Api::controller_routes() {
        kNodesQuery},
       {"GET", "topology", "the machines that runs are planned for", &Api::topology,
        kTopologyAnswers, kTopologyQuery},
+      {"GET", "topology/findings", "what is wrong with these machines", &Api::findings,
+       kFindingsAnswers},
       {"GET", "references", "reference curves, by name", &Api::references, kReferencesAnswers,
        kReferencesQuery},
       {"POST", "references", "keeps a reference curve", &Api::add_reference, kNewReferenceAnswers,

@@ -13,6 +13,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/text/findings.h"
+#include "topology/doctor/doctor.h"
 #include "topology/fabric/fabric_shape.h"
 #include "topology/graph/graph.h"
 #include "topology/graph/hostlist.h"
@@ -136,6 +138,20 @@ Json fabrics_json(const Graph& graph) {
   return list;
 }
 
+// Of a vertex that is on one; null for switches, fabrics and what is no vertex.
+Json node_of(const Graph& graph, const std::string& subject) {
+  const VertexIndex vertex = graph.find(subject);
+  const VertexIndex node =
+      vertex == topology::graph::kNoVertex ? vertex : graph.node_of(vertex);
+  return node == topology::graph::kNoVertex ? Json(nullptr) : Json(graph.vertex(node).id);
+}
+
+Response no_machines() {
+  return error_response(404, "not_found",
+                        "this controller was told of no machines, and plans no run; start it "
+                        "with `regatta serve --cluster FILE`, a file that `regatta topo` reads");
+}
+
 }  // namespace
 
 Json topology_json(const plan::RunPlanner& planner, GraphToo too) {
@@ -160,13 +176,24 @@ Json topology_json(const plan::RunPlanner& planner, GraphToo too) {
   return json;
 }
 
-Response show_topology(const plan::RunPlanner* planner, GraphToo too) {
-  if (planner == nullptr) {
-    return error_response(404, "not_found",
-                          "this controller was told of no machines, and plans no run; start it "
-                          "with `regatta serve --cluster FILE`, a file that `regatta topo` reads");
+Json findings_json(const plan::RunPlanner& planner) {
+  const Graph& graph = planner.machines();
+  const std::vector<topology::graph::Finding> found = topology::doctor::diagnose({graph});
+  Json list = Json::array();
+  for (const topology::graph::Finding& finding : found) {
+    if (list.size() == kMostFindings) break;
+    Json json = text::finding_json(finding);
+    json["node"] = node_of(graph, finding.subject);
+    list.push_back(std::move(json));
   }
-  return json_response(200, topology_json(*planner, too));
+  return {{"total", found.size()}, {"findings", std::move(list)}};
+}
+
+Response show_topology(const plan::RunPlanner* planner, GraphToo too) {
+  return planner == nullptr ? no_machines() : json_response(200, topology_json(*planner, too));
+}
+Response show_findings(const plan::RunPlanner* planner) {
+  return planner == nullptr ? no_machines() : json_response(200, findings_json(*planner));
 }
 
 }  // namespace regatta::orchestrator::api

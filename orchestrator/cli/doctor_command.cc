@@ -11,6 +11,7 @@
 #include "orchestrator/cli/input.h"
 #include "orchestrator/cli/machines.h"
 #include "orchestrator/cli/output.h"
+#include "orchestrator/text/findings.h"
 #include "topology/doctor/doctor.h"
 #include "topology/sources/read_any.h"
 #include "trainer/contract/run_config.h"
@@ -76,23 +77,6 @@ int list_checks(const Output& output) {
   (void)output.print({{"checks", std::move(checks)}});
   std::cout << std::flush;
   return 0;
-}
-
-Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
-
-Json finding_json(const Finding& finding) {
-  Json evidence = Json::array();
-  for (const topology::graph::Evidence& each : finding.evidence) {
-    evidence.push_back({{"path", each.path}, {"value", each.value}});
-  }
-  return {{"id", finding.id},
-          {"severity", topology::graph::name_of(finding.severity)},
-          {"subject", finding.subject},
-          {"words", finding.words},
-          {"evidence", std::move(evidence)},
-          {"cost_gb_per_s", optional_json(finding.cost_gb_per_s)},
-          {"cost_milliseconds", optional_json(finding.cost_milliseconds)},
-          {"remedy", finding.remedy}};
 }
 
 std::string cost_text(const Finding& finding) {
@@ -181,7 +165,7 @@ int examine(const DoctorOptions& options, const site::ProgramEnvironment& enviro
   }
   const Json counts = summary(graph, findings);
   Json list = Json::array();
-  for (const Finding& finding : findings) list.push_back(finding_json(finding));
+  for (const Finding& finding : findings) list.push_back(text::finding_json(finding));
   if (!options.output.print({{"summary", counts}, {"findings", std::move(list)}})) {
     for (const Finding& finding : findings) std::cout << finding_text(finding) << "\n";
     std::cout << summary_text(counts) << std::flush;

@@ -487,6 +487,7 @@ export class Fixture {
     this.nodeAnswer = {}; // other fields of it
     this.nodeEvents = []; // what GET /events?node= chooses from
     this.topology = null; // GET /topology; null: the controller has none
+    this.findings = null; // GET /topology/findings, likewise
     this.server = createServer((request, response) => this.#answer(request, response));
     this.sockets = new Set();
     this.server.on("connection", (socket) => {
@@ -535,7 +536,7 @@ export class Fixture {
     if (this.trouble) response.setHeader("x-regatta-trouble", this.trouble);
     if (url.pathname === "/api/v1/events") return this.#events(url.searchParams, response);
     if (/\/logs\/files$/.test(url.pathname)) return send(response, { files: [], more: false }, 200);
-    if (url.pathname === "/api/v1/nodes" || url.pathname === "/api/v1/topology") {
+    if (/^\/api\/v1\/(nodes|topology|topology\/findings)$/.test(url.pathname)) {
       const answer = answerOfMachines(this, url);
       return send(response, answer, answer.status ?? 200);
     }

@@ -130,9 +130,9 @@ function passes(node, asked) {
 
 // GET /nodes as orchestrator/api/node_json.cc answers it, and GET /topology; a problem has `status`.
 export function answerOfMachines(fixture, { pathname, searchParams: asked }) {
-  if (pathname.endsWith("/topology")) {
-    return fixture.topology ?? { status: 404, code: "not_found", detail: "no --cluster" };
-  }
+  const none = { status: 404, code: "not_found", detail: "no --cluster" };
+  if (pathname.endsWith("/topology")) return fixture.topology ?? none;
+  if (pathname.endsWith("/findings")) return fixture.findings ?? none;
   const refusal = fixture.refusalOfNodes;
   const parameter = fixture.parameterOfNodes ?? null; // that is at fault
   if (refusal) return { status: 400, code: "user", detail: refusal, parameter };

@@ -16,6 +16,7 @@ export function takes(answer: {
   topology: Schemas["Topology"];
   events: Schemas["Events"];
   attempts: Schemas["Attempts"];
+  findings: Schemas["Findings"];
 }): [
   nodes.SlimNode,
   nodes.FullNode,
@@ -23,9 +24,10 @@ export function takes(answer: {
   Omit<topology.Topology, "graph">,
   nodes.NodeEventPage,
   Pick<base.Attempts, "launches">,
+  nodes.FindingPage,
 ] {
-  const { slim, full, page, topology: machines, events, attempts } = answer;
-  return [slim, full, page, machines, events, attempts];
+  const { slim, full, page, topology: machines, events, attempts, findings } = answer;
+  return [slim, full, page, machines, events, attempts, findings];
 }
 
 // The page offers each state that the API knows, and no other.

@@ -251,3 +251,57 @@ pageTest(
     await visitor.leave();
   },
 );
+
+const finding = (more = {}) => ({
+  id: "nic.slow",
+  severity: "warning",
+  subject: "gpu-003/nic:mlx5_2",
+  words: "The port runs at 200 Gbit/s, its like at 400.",
+  evidence: [],
+  cost_gb_per_s: 25,
+  cost_milliseconds: null,
+  remedy: "Clean or change the cable.",
+  node: "gpu-003",
+  ...more,
+});
+
+pageTest(
+  "what the doctor finds stands below the nodes and beside its node, as text",
+  () => [],
+  async (fixture) => {
+    site(fixture);
+    const error = { severity: "error", words: kHostile, remedy: kHostile, node: null };
+    const notes = Array.from({ length: 9 }, (_, i) =>
+      finding({ severity: "note", words: `Note ${i}.`, node: `gpu-00${1 + (i % 2)}`, cost_gb_per_s: null }),
+    );
+    fixture.findings = { total: 1200, findings: [finding(error), finding(), ...notes] };
+    const visitor = await arrive(fixture);
+    const { page } = visitor;
+    const part = page.getByRole("region", { name: "What the doctor finds" });
+    await part.getByText("1 error, 1 warning, 9 notes, the worst 11 of 1,200").waitFor();
+    const items = part.getByRole("listitem");
+    assert.equal(await items.count(), 8);
+    assert.match(await items.nth(1).innerText(), /Warning\s+The port runs at 200.*gpu-003 costs about 25/s);
+    assert.equal(await page.locator("main img").count(), 0);
+    await part.getByRole("button", { name: "All 11" }).press("Enter");
+    assert.equal(await items.count(), 11);
+    await items.nth(1).getByRole("link", { name: "gpu-003" }).press("Enter");
+    const panel = page.getByRole("region", { name: "Node gpu-003" });
+    await panel.getByRole("heading", { name: "What the doctor finds 1 warning" }).waitFor();
+    assert.equal(await panel.getByText("Clean or change the cable.").count(), 1);
+    await page.evaluate(() => (location.hash = "#/nodes?node=gpu-004"));
+    await page.getByRole("heading", { name: "Node gpu-004" }).waitFor();
+    const other = page.getByRole("region", { name: "Node gpu-004" });
+    assert.equal(await other.getByText("What the doctor finds").count(), 0);
+    await visitor.leave();
+  },
+);
+
+pageTest("machines without a fault have no part for faults", () => [], async (fixture) => {
+  site(fixture, 8);
+  fixture.findings = { total: 0, findings: [] };
+  const visitor = await arrive(fixture);
+  await visitor.sees("Free nodes together");
+  assert.equal(await visitor.page.getByText("What the doctor finds").count(), 0);
+  await visitor.leave();
+});

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "topology/doctor/doctor.h"
 #include "topology/graph/graph.h"
 #include "topology/sources/read_any.h"
 
@@ -70,9 +71,33 @@ TEST(Topology, HasTheDocumentOfRegattaTopo) {
 }
 
 TEST(Topology, OfAControllerThatPlansNothingSaysHowToPlan) {
-  const Response response = show_topology(nullptr, GraphToo::No);
-  EXPECT_EQ(response.status, 404);
-  EXPECT_THAT(response.body, HasSubstr("regatta serve --cluster FILE"));
+  for (const Response& response : {show_topology(nullptr, GraphToo::No), show_findings(nullptr)}) {
+    EXPECT_EQ(response.status, 404);
+    EXPECT_THAT(response.body, HasSubstr("regatta serve --cluster FILE"));
+  }
+}
+
+// The same as the doctor says of the graph, each with the node that its vertex is on.
+TEST(Topology, WhatIsWrongIsToldWithItsNode) {
+  topology::graph::Graph graph = machines("dgx-h100.yaml");
+  EXPECT_EQ(findings_json(planner(graph))["findings"].size(),
+            topology::doctor::diagnose({graph}).size());
+  const auto nics = graph.below(graph.find("dgx07"), topology::graph::Kind::Nic);
+  ASSERT_FALSE(nics.empty());
+  graph.set(nics[0], topology::graph::key::kState, std::string("1: DOWN"), 0);
+  const std::vector<topology::graph::Finding> found = topology::doctor::diagnose({graph});
+  const Json json = findings_json(planner(graph));
+  EXPECT_EQ(json["total"], found.size());
+  ASSERT_EQ(json["findings"].size(), found.size());
+  int of_the_node = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Json& told = json["findings"][i];
+    EXPECT_EQ(told["id"], found[i].id);
+    EXPECT_EQ(told["subject"], found[i].subject);
+    EXPECT_EQ(told["words"], found[i].words);
+    if (told["node"] == "dgx07") ++of_the_node;
+  }
+  EXPECT_GE(of_the_node, 1);
 }
 
 }  // namespace

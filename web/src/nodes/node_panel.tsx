@@ -9,8 +9,9 @@ import { ErrorPanel } from "../parts/notices";
 import { When } from "../parts/when";
 import { DeviceMatrix } from "../topology/matrix";
 import type { Known } from "../topology/topology_api";
+import { FindingsOf } from "./findings";
 import { RunLinks, SuspicionText, cpuText, gpuText, gpuTypes, memoryText } from "./node_table";
-import type { FullNode, NodeEvent, NodeEventPage } from "./nodes_api";
+import type { FindingPage, FullNode, NodeEvent, NodeEventPage } from "./nodes_api";
 import { nodesApi } from "./nodes_api";
 import { NodeState } from "./state_icon";
 
@@ -121,10 +122,12 @@ function Facts({ node }: { node: FullNode }) {
 export function NodePanel({
   name,
   machines,
+  findings,
   onClose,
 }: {
   name: string;
   machines: Known;
+  findings: FindingPage | null;
   onClose: () => void;
 }) {
   const [node, setNode] = useState<FullNode | null | undefined>(undefined);
@@ -152,6 +155,7 @@ export function NodePanel({
       {node === undefined && !health.refusal && <p class="loading">Loading node…</p>}
       {node === null && <p class="nothing">The scheduler does not list a node of this name.</p>}
       {node && <Facts node={node} />}
+      <FindingsOf key={`found ${name}`} node={name} page={findings} />
       {described && machines && (
         <>
           <h3>GPUs and NICs</h3>

@@ -64,6 +64,22 @@ export interface NodePage<Shown extends SlimNode = SlimNode> {
   next: string | null; // what `after` takes to get the page behind this one
   nodes: Shown[];
 }
+// What is wrong with a machine or the fabric, as `regatta doctor` says it.
+export interface Finding {
+  id: string;
+  severity: "note" | "warning" | "error";
+  subject: string;
+  words: string;
+  evidence: { path: string; value: string }[];
+  cost_gb_per_s: number | null;
+  cost_milliseconds: number | null;
+  remedy: string;
+  node: string | null; // that it is of, if it is of one
+}
+export interface FindingPage {
+  total: number;
+  findings: Finding[]; // worst first
+}
 export interface NodeEvent extends RunEvent {
   run: string | null;
 }
@@ -116,6 +132,7 @@ export const nodesApi = {
     );
     return nodes.find((node) => node.name === name) ?? (taken_at == null ? undefined : null);
   },
+  findings: (signal: AbortSignal) => get<FindingPage>("topology/findings", signal),
   events: (name: string, limit: number, signal: AbortSignal) =>
     get<NodeEventPage>(`events?node=${encodeURIComponent(name)}&limit=${limit}`, signal),
 };

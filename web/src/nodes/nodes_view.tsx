@@ -10,6 +10,7 @@ import { FabricView } from "../topology/fabric_view";
 import { NodeMap } from "../topology/node_map";
 import type { Known } from "../topology/topology_api";
 import { useTopology } from "../topology/topology_api";
+import { FindingsPart, useFindings } from "./findings";
 import { FreeTogether } from "./free_together";
 import { NodeChips, NodeFilters, activeNodeFilters, focusSearch } from "./node_filters";
 import { NodePanel } from "./node_panel";
@@ -337,6 +338,7 @@ export function NodesView({ query }: { query: URLSearchParams }) {
   // One machine has no fabric to be shown unasked.
   const { machines, health: asking } = useTopology(look === "fabric" || (all != null && !isLocal));
   const known = { machines, failure: asking.failure };
+  const findings = useFindings();
   const byName = useMemo(() => new Map(all?.nodes.map((node) => [node.name, node])), [all]);
   const close = () => setQuery({ node: null });
   const heading = useReturn(name);
@@ -359,7 +361,9 @@ export function NodesView({ query }: { query: URLSearchParams }) {
       )}
       {all && <Summary all={all} />}
       {all && <Reservations list={all.reservations} />}
-      {name != null && <NodePanel name={name} machines={machines} onClose={close} />}
+      {name != null && (
+        <NodePanel name={name} machines={machines} findings={findings} onClose={close} />
+      )}
       {look === "table" && <TableView query={query} onPage={setNewest} />}
       {look !== "table" && !all && !health.refusal && !health.failure && (
         <p class="loading">Loading nodes…</p>
@@ -380,6 +384,7 @@ export function NodesView({ query }: { query: URLSearchParams }) {
           partition={query.get("partition")}
         />
       )}
+      <FindingsPart page={findings} />
     </>
   );
 }
