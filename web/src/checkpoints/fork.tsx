@@ -1,18 +1,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Run } from "../base/api";
 import * as show from "../base/format";
+import { freshKey } from "../base/fresh_key";
 import { go, runHash } from "../base/route";
 import { Dialog, useAction } from "../parts/dialog";
 import type { ForkFields } from "./checkpoints";
 import { forkBody } from "./checkpoints";
 import type { CheckpointRow } from "./checkpoints_api";
 import { checkpointApi, doing } from "./checkpoints_api";
-
-// Of random bytes: crypto.randomUUID is there on https and loopback only.
-function randomKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
 
 // What the run file says, as what a field is without a word; nothing where the browser rounded it.
 function before(run: Run, key: "steps" | "seed"): string {
@@ -84,7 +79,7 @@ export function ForkDialog({
     const { body } = answer;
     if (!body) return;
     const text = JSON.stringify(body);
-    if (asked.current.text !== text) asked.current = { text, key: randomKey() };
+    if (asked.current.text !== text) asked.current = { text, key: freshKey() };
     void act(async () => {
       const sent = checkpointApi.fork(run.id, body, asked.current.key, row.bytes ?? 0);
       const fork = await doing("forked", sent);

@@ -4,6 +4,7 @@ import { usePoll } from "../base/poll";
 import type { Refusal } from "../base/request";
 import { go, setQuery, withQuery } from "../base/route";
 import { Connection, ErrorPanel } from "../parts/notices";
+import { Pages } from "../parts/pages";
 import { When } from "../parts/when";
 import { NoFabric } from "../topology/fabric_choice";
 import { FabricView } from "../topology/fabric_view";
@@ -111,39 +112,6 @@ function Reservations({ list }: { list: Reservation[] }) {
   );
 }
 
-// As of the list of runs: pages before this one are known as far as one has come by them.
-const cameFrom = new Map<string, string>();
-
-function Pages({ query, next }: { query: URLSearchParams; next: string | null }) {
-  const here = query.get("after") ?? "";
-  if (here === "" && next == null) return null;
-  return (
-    <nav class="pages" aria-label="Pages of the nodes">
-      <button type="button" disabled={here === ""} onClick={() => setQuery({ after: null })}>
-        First
-      </button>
-      <button
-        type="button"
-        disabled={!cameFrom.has(here)}
-        onClick={() => setQuery({ after: cameFrom.get(here) ?? "" })}
-      >
-        Previous
-      </button>
-      <button
-        type="button"
-        disabled={next == null}
-        onClick={() => {
-          if (next == null) return;
-          cameFrom.set(next, here);
-          setQuery({ after: next });
-        }}
-      >
-        Next
-      </button>
-    </nav>
-  );
-}
-
 function nodesText(shown: number, total: number): string {
   if (shown < total) return `${show.count(shown)} of ${show.count(total)} nodes`;
   return `${show.count(total)} ${total === 1 ? "node" : "nodes"}`;
@@ -205,7 +173,14 @@ function TableView({
         </div>
       )}
       {page && page.nodes.length === 0 && <Nothing page={page} filtered={filtered} />}
-      {page && <Pages query={query} next={page.next} />}
+      {page && (
+        <Pages
+          of="the nodes"
+          cursor="after"
+          query={query}
+          next={answer?.asked === asked ? page.next : null}
+        />
+      )}
     </>
   );
 }

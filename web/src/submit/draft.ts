@@ -1,4 +1,5 @@
 // What was typed, kept for this tab until it is submitted or thrown away.
+import { freshKey } from "../base/fresh_key";
 import { useRef, useState } from "preact/hooks";
 import type { Submission } from "./submit_api";
 
@@ -58,12 +59,6 @@ export const identity = ({ text, after, tags }: Submission) => JSON.stringify([t
 
 // Whether somebody has typed what a fill from a run would throw away.
 export const isTyped = (draft: Draft) => !isEmpty(draft) && identity(draft) !== draft.filled;
-
-// 128 random bits. crypto.randomUUID is for https and loopback only.
-function freshKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
 
 // The draft as it is sent. The same key again while nothing was changed, whether an answer came or
 // not.
