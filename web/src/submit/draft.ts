@@ -1,6 +1,6 @@
 // What was typed, kept for this tab until it is submitted or thrown away.
-import { freshKey } from "../base/fresh_key";
 import { useRef, useState } from "preact/hooks";
+import { freshKey } from "../base/fresh_key";
 import type { Submission } from "./submit_api";
 
 // A text that something else has taken the place of.
