@@ -29,8 +29,8 @@ struct HealthCheck {
 // The store's answer to a small question.
 [[nodiscard]] HealthCheck check_store(control::Controller& controller);
 
-// {"status": "ok" or "degraded", "checks": [{"name", "good", "detail"}…], "polling"} of the store, the
-// scheduler, the runs directory, which is looked into (in `shared`, which may be null), and the
+// {"status": "ok" or "degraded", "checks": [{"name", "good", "detail"}…], "polling"} of the store,
+// the scheduler, the runs directory, which is looked into (in `shared`, which may be null), and the
 // webhooks, where there are some.
 [[nodiscard]] nlohmann::ordered_json health_json(
     control::Controller& controller, double now_utc, base::FileSystem& files,

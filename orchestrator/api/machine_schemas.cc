@@ -58,16 +58,15 @@ void add_topology(Json* all) {
                          {"sources", list_of(object({{"source", text()}, {"place", text()}}))},
                          {"measured", list_of(text())}}),
                  {{"graph", any_object()}});
-  const Json finding =
-      object({{"id", text()},
-              {"severity", one_of({"note", "warning", "error"})},
-              {"subject", text()},
-              {"words", text()},
-              {"evidence", list_of(object({{"path", text()}, {"value", text()}}))},
-              {"cost_gb_per_s", or_null(any_number())},
-              {"cost_milliseconds", or_null(any_number())},
-              {"remedy", text()},
-              {"node", or_null(text())}});
+  const Json finding = object({{"id", text()},
+                               {"severity", one_of({"note", "warning", "error"})},
+                               {"subject", text()},
+                               {"words", text()},
+                               {"evidence", list_of(object({{"path", text()}, {"value", text()}}))},
+                               {"cost_gb_per_s", or_null(any_number())},
+                               {"cost_milliseconds", or_null(any_number())},
+                               {"remedy", text()},
+                               {"node", or_null(text())}});
   (*all)["Findings"] = object({{"total", integer()}, {"findings", list_of(finding)}});
 }
 

@@ -196,6 +196,12 @@ void add_charts(Json* all) {
        {"more", flag()}});
 }
 
+void add_rank_shares(Json* all) {
+  const Json values = list_of(or_null(any_number()));
+  (*all)["RankShares"] =
+      object({{"step", integer()}, {"tokens", values}, {"compute_seconds", values}});
+}
+
 void add_series(Json* all) {
   const Json value = or_null(any_number());
   Json timeline = record<store::Timeline>();
@@ -212,9 +218,7 @@ void add_series(Json* all) {
         list_of(tuple_of({integer(), any_number(), value, value, flag(), value, by_name(value)}))},
        {"checkpoints", list_of(tuple_of({integer(), any_number(), text(), text()}))},
        {"timeline", or_null(std::move(timeline))},
-       {"rank_shares", or_null(object({{"step", integer()},
-                                       {"tokens", list_of(value)},
-                                       {"compute_seconds", list_of(value)}}))},
+       {"rank_shares", or_null(reference("RankShares"))},
        {"prediction", or_null(reference("Prediction"))}});
   (*all)["Prediction"] = object({{"seconds", any_number()},
                                  {"low", any_number()},
@@ -428,13 +432,13 @@ void add_controller(Json* all) {
               {"scheduler", or_null(text())},
               {"runs_directory", text()},
               {"adoption", object({{"done", flag()}, {"found", integer()}, {"read", integer()}})}});
-  json["Health"] = object(
-      {{"status", one_of({"ok", "degraded"})},
-       {"checks", list_of(object({{"name", text()}, {"good", flag()}, {"detail", text()}}))},
-       {"polling", or_null(object({{"calls", integer()},
-                                   {"most_calls", any_number()},
-                                   {"call_seconds", any_number()},
-                                   {"paused_seconds", any_number()}}))}});
+  json["Health"] =
+      object({{"status", one_of({"ok", "degraded"})},
+              {"checks", list_of(object({{"name", text()}, {"good", flag()}, {"detail", text()}}))},
+              {"polling", or_null(object({{"calls", integer()},
+                                          {"most_calls", any_number()},
+                                          {"call_seconds", any_number()},
+                                          {"paused_seconds", any_number()}}))}});
   json["OpenApi"] = any_object();
   json["Ticket"] = object({{"ticket", text()}, {"url", text()}, {"seconds", any_number()}});
   json["TicketUse"] = object({{"ticket", text()}});
@@ -459,6 +463,7 @@ void add_all(Json* all) {
   add_machines(all);
   add_runs(all);
   add_changes(all);
+  add_rank_shares(all);
   add_series(all);
   add_logs(all);
   add_charts(all);

@@ -141,8 +141,7 @@ Json fabrics_json(const Graph& graph) {
 // Of a vertex that is on one; null for switches, fabrics and what is no vertex.
 Json node_of(const Graph& graph, const std::string& subject) {
   const VertexIndex vertex = graph.find(subject);
-  const VertexIndex node =
-      vertex == topology::graph::kNoVertex ? vertex : graph.node_of(vertex);
+  const VertexIndex node = vertex == topology::graph::kNoVertex ? vertex : graph.node_of(vertex);
   return node == topology::graph::kNoVertex ? Json(nullptr) : Json(graph.vertex(node).id);
 }
 

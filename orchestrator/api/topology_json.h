@@ -1,5 +1,5 @@
-// GET /topology and GET /topology/findings: the machines that the controller plans runs for, and what
-// is wrong with them (docs/api.md).
+// GET /topology and GET /topology/findings: the machines that the controller plans runs for, and
+// what is wrong with them (docs/api.md).
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ enum class GraphToo { No, Yes };  // the document of `regatta topo -o json` as w
 // Nodes by kind, fabrics by tier, where they were read from, and what was measured on them.
 [[nodiscard]] nlohmann::ordered_json topology_json(const plan::RunPlanner& planner, GraphToo too);
 
-// What the doctor finds in these machines, worst first (kMostFindings of them at most): finding_json()
-// with the node that it is of, if it is of one.
+// What the doctor finds in these machines, worst first (kMostFindings of them at most):
+// finding_json() with the node that it is of, if it is of one.
 [[nodiscard]] nlohmann::ordered_json findings_json(const plan::RunPlanner& planner);
 
 // The same of each; 404 where there is no planner.

@@ -108,8 +108,9 @@ struct Adoption {
   std::string first_refused{}, why_refused{};
 };
 
-// submit(), cancel(), find(), adoption(), asking(), contact() and somebody_looks() may be called from any
-// thread; adopt() and tick() from one, which is the thread of start() once that was called.
+// submit(), cancel(), find(), adoption(), asking(), contact() and somebody_looks() may be called
+// from any thread; adopt() and tick() from one, which is the thread of start() once that was
+// called.
 class Controller {
  public:
   // Everything passed by reference outlives the controller; the file system outlives all that

@@ -113,8 +113,8 @@ struct StartPreview {
 // The scheduler that a run belongs to, from the name of one: "slurm" of "slurm_cli".
 [[nodiscard]] std::string family_of(std::string_view scheduler);
 
-// Called by the controller's tick only, but for submit(), contact(), asking() and somebody_looks(). Every
-// call but submit() returns at once: it runs no command and reads no shared file system, so a
+// Called by the controller's tick only, but for submit(), contact(), asking() and somebody_looks().
+// Every call but submit() returns at once: it runs no command and reads no shared file system, so a
 // scheduler that has to does so in threads of its own, within bounds and deadlines, and its
 // destructor waits for none of them.
 class Scheduler {

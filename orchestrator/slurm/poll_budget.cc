@@ -95,9 +95,8 @@ void PollBudget::started(PollKind kind, double now) {
 
 PollUse PollBudget::use(double now) const {
   PollUse use;
-  use.calls = static_cast<int>(
-      std::count_if(starts_.begin(), starts_.end(),
-                    [now](double start) { return start >= now - kMinute; }));
+  use.calls = static_cast<int>(std::count_if(
+      starts_.begin(), starts_.end(), [now](double start) { return start >= now - kMinute; }));
   use.most_calls = pace().calls_per_minute;
   for (const Kind& kind : kinds_) use.call_seconds = std::max(use.call_seconds, kind.duration);
   use.paused_seconds = std::max(0.0, closed_until_ - now);

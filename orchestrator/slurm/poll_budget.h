@@ -44,9 +44,9 @@ enum class PollOutcome {
 
 // What the questions cost Slurm now.
 struct PollUse {
-  int calls = 0;  // that began within the last minute
-  double most_calls = 0;  // that may, at the present pace
-  double call_seconds = 0;  // what an answer takes, of the slowest kind; 0: none has come
+  int calls = 0;              // that began within the last minute
+  double most_calls = 0;      // that may, at the present pace
+  double call_seconds = 0;    // what an answer takes, of the slowest kind; 0: none has come
   double paused_seconds = 0;  // still, because Slurm said that it is asked too often
 };
 
@@ -105,8 +105,8 @@ class PollBudget {
   std::optional<PollKind> in_flight_;
   std::optional<double> last_start_;
   std::deque<double> starts_;  // of the minute before the newest
-  int failed_in_a_row_ = 0;  // questions to slurmctld
-  double closed_until_ = 0;  // after a rate limit
+  int failed_in_a_row_ = 0;    // questions to slurmctld
+  double closed_until_ = 0;    // after a rate limit
   bool was_limited_ = false;
   double backoff_ = 0;
 };

@@ -241,11 +241,10 @@ void Store::write_rank_shares(runs::AttemptNumber attempt,
     if (ranks != nullptr) newest = ranks;
   }
   if (newest == nullptr) return;
-  const RankShares shares = {newest->step,
-                             {newest->tokens.begin(), newest->tokens.end()},
-                             newest->compute_seconds};
-  static const std::string sql = insertion("INSERT OR REPLACE INTO rank_shares", {"attempt"},
-                                           columns_of<RankShares>());
+  const RankShares shares = {
+      newest->step, {newest->tokens.begin(), newest->tokens.end()}, newest->compute_seconds};
+  static const std::string sql =
+      insertion("INSERT OR REPLACE INTO rank_shares", {"attempt"}, columns_of<RankShares>());
   write_row(*writer_, sql, RowBinder::Which::All, shares, runs::row_of(attempt));
 }
 

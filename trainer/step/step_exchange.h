@@ -37,7 +37,7 @@ struct StepExchange {
   StepPace pace;
   double mlm_loss = 0, sample_loss = 0, flops = 0;  // added in rank order
   std::int64_t samples = 0, tokens = 0, masked = 0, moved_bytes = 0;
-  double imbalance = 0;  // tokens of the rank with most, over the mean of all ranks
+  double imbalance = 0;        // tokens of the rank with most, over the mean of all ranks
   contract::RanksRecord each;  // without its step
 };
 

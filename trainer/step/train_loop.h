@@ -155,7 +155,7 @@ class TrainLoop {
   StepFlags agreed_;
   StepPace pace_;
   contract::RanksRecord ranks_;  // of the newest step
-  device::HostMemory results_;  // float32 [7]: the model's sums, the squared gradient norm
+  device::HostMemory results_;   // float32 [7]: the model's sums, the squared gradient norm
   std::unique_ptr<ranks::HostCollectives> channel_;  // of the prefetcher's thread
   std::int64_t skipped_steps_ = 0;
   samples::StepSamples samples_;

@@ -305,23 +305,6 @@ TEST_F(ApiTest, TellsHowTheRanksDo) {
   EXPECT_EQ(timeline["buckets"], Json::parse("[[0, 4096.0, 0.3, 0.35], [1, 1024.0, 0.4, 0.45]]"));
 }
 
-TEST_F(ApiTest, SaysWhatEachRankDid) {
-  const std::string id = submit();
-  ticks();
-  const auto shares = [&] { return json(get("/api/v1/runs/" + id + "/metrics"))["rank_shares"]; };
-  JournalAuthor journal(directory(id), clock_.utc_seconds());
-  trainer::contract::StartRecord start;
-  start.ranks = 2;
-  journal.start(1, 0, 1, start);
-  ticks();
-  EXPECT_TRUE(shares().is_null());
-  journal.add(2, JournalAuthor::step_of_four_ranks(1));
-  journal.add(2.5, trainer::contract::RanksRecord{1, {4096, 3980}, {0.25, NAN}});
-  ticks();
-  EXPECT_EQ(shares(), Json::parse(R"({"step": 1, "tokens": [4096.0, 3980.0],
-                                      "compute_seconds": [0.25, null]})"));
-}
-
 TEST_F(ApiTest, SendsAtMost512Buckets) {
   const std::string id = submit();
   ticks();

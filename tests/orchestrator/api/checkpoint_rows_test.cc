@@ -1,6 +1,7 @@
-// What the API's list says of checkpoints, by the journal.
+// What the API says of checkpoints and of ranks, by the journal.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -54,6 +55,24 @@ TEST_F(CheckpointRows, ARemovedOneHasWhatItTook) {
   EXPECT_EQ(after[1], before[1]);
   EXPECT_EQ(after[2]["status"], "removed");
   EXPECT_EQ(after[2]["step"], 30);
+}
+
+TEST_F(CheckpointRows, WhatEachRankDidIsThatOfTheNewestAttempt) {
+  const std::string id = submit();
+  ticks();
+  const auto shares = [&] { return metrics_json(*store_, run(id), 0, 10)["rank_shares"]; };
+  EXPECT_TRUE(shares().is_null());
+  tests::JournalAuthor journal(directory(id), clock_.utc_seconds());
+  trainer::contract::StartRecord start;
+  start.ranks = 2;
+  journal.start(1, 0, 1, start);
+  ticks();
+  EXPECT_TRUE(shares().is_null());
+  journal.add(2, tests::JournalAuthor::step_of_four_ranks(1));
+  journal.add(2.5, trainer::contract::RanksRecord{1, {4096, 3980}, {0.25, NAN}});
+  ticks();
+  EXPECT_EQ(shares(), Json::parse(R"({"step": 1, "tokens": [4096.0, 3980.0],
+                                      "compute_seconds": [0.25, null]})"));
 }
 
 }  // namespace

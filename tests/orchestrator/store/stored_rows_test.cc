@@ -145,9 +145,9 @@ TEST(StoredRows, AreTheSameAsBefore) {
   const tests::TemporaryDirectory folder;
   write_everything(folder.path());
   Json rows;
-  for (const char* table : {"runs", "launches", "attempts", "steps", "evaluations", "checkpoints",
-                            "warnings", "timelines", "rank_shares", "node_events", "node_standings",
-                            "webhooks"}) {
+  for (const char* table :
+       {"runs", "launches", "attempts", "steps", "evaluations", "checkpoints", "warnings",
+        "timelines", "rank_shares", "node_events", "node_standings", "webhooks"}) {
     rows[table] = rows_of(folder.path() / "store.sqlite", table);
   }
   // What is not known of the slowest rank is told by its first column alone.
