@@ -636,6 +636,7 @@ export class Fixture {
         evaluations: fresh(metrics.evaluations),
         checkpoints: fresh(metrics.checkpoints),
         timeline: metrics.timeline,
+        rank_shares: metrics.rank_shares ?? null,
         prediction: metrics.prediction,
       });
     }

@@ -132,7 +132,9 @@ function passes(node, asked) {
 export function answerOfMachines(fixture, { pathname, searchParams: asked }) {
   const none = { status: 404, code: "not_found", detail: "no --cluster" };
   if (pathname.endsWith("/topology")) return fixture.topology ?? none;
-  if (pathname.endsWith("/findings")) return fixture.findings ?? none;
+  if (pathname.endsWith("/findings")) {
+    return fixture.findings ?? (fixture.topology ? { total: 0, findings: [] } : none);
+  }
   const refusal = fixture.refusalOfNodes;
   const parameter = fixture.parameterOfNodes ?? null; // that is at fault
   if (refusal) return { status: 400, code: "user", detail: refusal, parameter };

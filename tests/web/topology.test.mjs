@@ -384,7 +384,7 @@ pageTest(
     assert.ok(Math.abs((mark.x - all.x) / all.width - 5 / 8) < 0.01);
     // What each rank did, as bars and as a table.
     const bars = balance.getByRole("figure");
-    await bars.getByText("Ranks in step 601").waitFor();
+    await bars.getByRole("heading", { name: "Ranks in step 601" }).waitFor();
     await bars.getByText(/^The others wait for rank 5 on gpu-007 \(1\.41 × the mean\)\.$/).waitFor();
     await bars.getByText(/^Tokens of each rank: 3,990 to 4,040, mean 4,006$/).waitFor();
     const slow = await bars.locator("path.behind").last().boundingBox();

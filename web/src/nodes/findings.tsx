@@ -10,16 +10,17 @@ const clean = show.withoutEscapes;
 const kEvery = 60_000; // ms; the machines change with another start of the controller
 const kFirst = 8;
 
-// What the doctor finds in the machines that the controller was told of; null: not known.
-export function useFindings(): FindingPage | null {
+// What the doctor finds in the machines that the controller was told of, where there are some; null:
+// not known.
+export function useFindings(areThere: boolean): FindingPage | null {
   const [page, setPage] = useState<FindingPage | null>(null);
-  usePoll("findings", kEvery, async (signal) => {
+  usePoll(areThere ? "findings" : null, kEvery, async (signal) => {
     try {
       const newest = await nodesApi.findings(signal);
       setPage((old) => (old === newest ? old : newest));
     } catch (error) {
       if (!(error instanceof Refusal && error.status === 404)) throw error;
-      setPage(null); // it was told of none, or is older than this question
+      setPage(null); // the controller is older than this question
     }
   });
   return page;

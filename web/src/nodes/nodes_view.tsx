@@ -313,7 +313,7 @@ export function NodesView({ query }: { query: URLSearchParams }) {
   // One machine has no fabric to be shown unasked.
   const { machines, health: asking } = useTopology(look === "fabric" || (all != null && !isLocal));
   const known = { machines, failure: asking.failure };
-  const findings = useFindings();
+  const findings = useFindings(machines != null);
   const byName = useMemo(() => new Map(all?.nodes.map((node) => [node.name, node])), [all]);
   const close = () => setQuery({ node: null });
   const heading = useReturn(name);
