@@ -393,7 +393,7 @@ pageTest(
     assert.ok(Math.abs(slow.height - ground.height) < 1, "it is the highest");
     await bars.getByRole("button", { name: "Table: Ranks in step 601" }).press("Enter");
     const row = bars.locator("tbody tr").nth(5).locator("th, td");
-    assert.deepEqual(await row.allInnerTexts(), ["5", "gpu-007", "4000", "0.15"]);
+    assert.deepEqual(await row.allInnerTexts(), ["5", "gpu-007", "4,000", "0.15"]);
     await visitor.leave();
   },
 );
