@@ -147,6 +147,7 @@ TEST_F(Records, CountsAreThoseOfTheSamples) {
             lengths, {config.balance.strategy, config.balance.deal, config.ranks, 1});
         contract::BatchSizes all;
         std::int64_t most_tokens = 0;
+        std::vector<std::int64_t> tokens_of_ranks;
         double most_flops = 0, flops = 0;
         for (const std::vector<std::int32_t>& share : shares) {
           const contract::BatchSizes mine = sizes_of(samples, share);
@@ -154,10 +155,13 @@ TEST_F(Records, CountsAreThoseOfTheSamples) {
           all.tokens += mine.tokens;
           all.masked += mine.masked;
           most_tokens = std::max(most_tokens, mine.tokens);
+          tokens_of_ranks.push_back(mine.tokens);
           most_flops = std::max(most_flops, contract::training_flops(config.model, mine));
           flops += contract::training_flops(config.model, mine);
         }
         EXPECT_EQ(record.step, step);
+        EXPECT_EQ(loop.ranks().step, step);
+        EXPECT_EQ(loop.ranks().tokens, tokens_of_ranks);
         EXPECT_EQ(record.samples, kBatch);
         EXPECT_EQ(record.samples, all.samples);
         EXPECT_EQ(record.tokens, all.tokens);
@@ -183,6 +187,8 @@ TEST_F(Records, RatesFollowFromCountsAndSeconds) {
   on_ranks(config, [&](ranks::Communicator& ranks, step::TrainLoop& loop) {
     for (std::int64_t step = 1; step <= 20; ++step) {
       const contract::StepRecord r = loop.step(step);
+      EXPECT_EQ(loop.ranks().compute_seconds.at(static_cast<std::size_t>(ranks.rank())),
+                r.forward_seconds + r.backward_seconds);
       EXPECT_DOUBLE_EQ(r.mfu, r.flops / (1e12 * r.seconds));
       // Nothing is gathered here, so that all of these three phases is computing.
       EXPECT_DOUBLE_EQ(r.utilisation,
