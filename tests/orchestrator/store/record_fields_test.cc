@@ -165,7 +165,8 @@ TEST_P(Kinds, OfRowsHaveEveryMember) {
   expect_in_table<store::WarningRow>(database, "noted", {"run", "sequence"});
   database.execute("CREATE TABLE drawn AS SELECT *, 1 AS run FROM timelines");
   expect_in_table<store::Timeline>(database, "drawn", {"run", "attempt"});
-  expect_in_table<store::RankShares>(database, "rank_shares", {"attempt"});
+  database.execute("CREATE TABLE shared AS SELECT *, 1 AS run FROM rank_shares");
+  expect_in_table<store::RankShares>(database, "shared", {"run", "attempt"});
 }
 
 TEST_P(Kinds, OfARunHaveEveryMember) {
