@@ -14,8 +14,8 @@ const kLooks = {
   dark: { colorScheme: "dark", viewport: { width: 1440, height: 900 } },
   narrow: { colorScheme: "light", viewport: { width: 390, height: 844 } },
 };
-const kSmall = { small: { ...kLooks.light, viewport: { width: 1200, height: 750 }, deviceScaleFactor: 0.5 } };
-const kShown = ["runs", "run", "run-time", "run-checkpoints", "compare", "cluster", "submit", "run-plan"];
+const kSmall = { small: { ...kLooks.light, deviceScaleFactor: 0.5 } };
+const kShown = ["runs", "run", "run-time", "run-checkpoints", "compare", "cluster", "submit", "events"];
 
 const { values, positionals } = parseArgs({ options: { small: { type: "boolean" } }, allowPositionals: true });
 const out = positionals[0] ?? join(kOut, "pictures");

@@ -44,6 +44,15 @@ test("a label that has no room goes to the nearest line that has", () => {
   assert.deepEqual(page.freePlace(box(0, 40), full, frame), box(0, 40));
 });
 
+test("a line of few points has dots, however many places the others have", () => {
+  const one = [null, null, 0.3, null, null, null];
+  assert.ok(page.areFew(one, 0, 5, 2));
+  assert.ok(page.areFew([1, 2, null], 0, 2, 2));
+  assert.ok(!page.areFew([1, 2, 3], 0, 2, 2));
+  assert.ok(page.areFew([1, 2, 3], 1, 2, 2)); // of those in view
+  assert.ok(!page.areFew([1], 0, 0, 0));
+});
+
 test("a logarithmic axis has marks within its ends, however narrow", () => {
   assert.deepEqual(page.logMarks(0.9, 120), [1, 2, 5, 10, 20, 50, 100]);
   assert.deepEqual(page.logMarks(2, 2.5), [2, 2.1, 2.2, 2.3, 2.4, 2.5]);

@@ -43,6 +43,13 @@ export function drawnLines(
 export const canBeLogarithmic = ([, ...columns]: Series): boolean =>
   columns.some((values) => Array.prototype.some.call(values, (one) => one != null && one > 0));
 
+// Whether there are at most so many values from one place to another: the places may be other lines'.
+export function areFew(values: Figures, first: number, last: number, most: number): boolean {
+  let count = 0;
+  for (let i = first; i <= last && count <= most; i += 1) if (values[i] != null) count += 1;
+  return count <= most;
+}
+
 // The ends of a logarithmic axis: those of the linear one where these are above zero.
 export function logRange(
   low: number | null,

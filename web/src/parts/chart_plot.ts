@@ -2,7 +2,7 @@ import uPlot from "uplot";
 import { clock } from "../base/format";
 import { onTheme } from "../base/theme";
 import type { Line, Span } from "./chart_data";
-import { logMarks, logRange } from "./chart_data";
+import { areFew, logMarks, logRange } from "./chart_data";
 
 // What an overlay draws with: pixels of the canvas, colours by name.
 export interface Pen {
@@ -97,8 +97,8 @@ function seriesOf(line: Line): uPlot.Series {
     spanGaps: true,
     ...(line.dash && { dash: line.dash }),
     points: {
-      show: (_u: uPlot, _series: number, first: number, last: number) =>
-        last - first < (line.points ?? 0),
+      show: (u: uPlot, series: number, first: number, last: number) =>
+        areFew(u.data[series] ?? [], first, last, line.points ?? 0),
       size: 5,
       fill: () => colourOf(line.colour),
     },
