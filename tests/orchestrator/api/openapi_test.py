@@ -1071,6 +1071,10 @@ def machines_are_those_of_the_file(api, _):
     assert told["sources"][0]["place"] == str(EXAMPLE) and told["measured"] == [] and "graph" not in told, told
     graph = api("GET", "/topology", query="graph=true")[1]["graph"]
     assert graph == json.loads(regatta_offline("topo", EXAMPLE, "-o", "json").stdout)
+    found = api("GET", "/topology/findings")[1]
+    doctor = json.loads(regatta_offline("doctor", EXAMPLE, "-o", "json").stdout)["findings"]
+    assert [{key: value for key, value in each.items() if key != "node"} for each in found["findings"]] == doctor, found
+    assert found["total"] == len(doctor), found
 
 
 def receivers_are_told_of(api, _):
