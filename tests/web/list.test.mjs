@@ -348,3 +348,21 @@ pageTest("keys do what they do beside a chosen radio button", standardRuns, asyn
   await page.getByRole("dialog", { name: "Keys" }).waitFor();
   await visitor.leave();
 });
+
+pageTest("what was closed a moment ago takes nothing with it", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  await page.locator("table.runs tbody tr").first().waitFor();
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  // Escape and Ctrl+K in one task: the first dialog's event comes behind both.
+  await page.evaluate(() => {
+    document.querySelector("dialog[open]").close();
+    const key = { key: "k", ctrlKey: true, bubbles: true, cancelable: true };
+    document.dispatchEvent(new KeyboardEvent("keydown", key));
+  });
+  await page.getByRole("dialog", { name: "Find a run or a view" }).waitFor();
+  await page.waitForTimeout(300);
+  assert.equal(await page.getByRole("dialog", { name: "Find a run or a view" }).count(), 1);
+  await visitor.leave();
+});

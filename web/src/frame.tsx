@@ -50,7 +50,9 @@ function Tools() {
     { keys: "mod+k", does: "Find a run or a view", act: () => setOpen("palette") },
     { keys: "?", does: "These keys", act: () => setOpen("keys") },
   ]);
-  const close = () => setOpen(null);
+  // A dialog tells that it was closed a moment later, when the other one may be open.
+  const closed = (one: typeof open) => () => setOpen((now) => (now === one ? null : now));
+  const [noPalette, noKeys] = [closed("palette"), closed("keys")];
   return (
     <>
       <button type="button" onClick={() => setOpen("palette")} aria-keyshortcuts="Control+K">
@@ -60,10 +62,10 @@ function Tools() {
         ?
       </button>
       {open === "palette" && (
-        <Loaded load={palette} name="Palette" props={{ onClose: close }} onClose={close} />
+        <Loaded load={palette} name="Palette" props={{ onClose: noPalette }} onClose={noPalette} />
       )}
       {open === "keys" && (
-        <Loaded load={palette} name="Keys" props={{ onClose: close }} onClose={close} />
+        <Loaded load={palette} name="Keys" props={{ onClose: noKeys }} onClose={noKeys} />
       )}
     </>
   );
