@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/wording.h"
+#include "orchestrator/api/answer_fields.h"
 
 namespace regatta::orchestrator::api {
 namespace {
