@@ -260,7 +260,11 @@ Response Api::topology(const Call& call) {
   return show_topology(planner_, call.flag("graph") ? GraphToo::Yes : GraphToo::No);
 }
 
-Response Api::findings(const Call&) { return show_findings(planner_); }
+// The machines are those of the controller's start, and to look at all of them takes a while.
+Response Api::findings(const Call&) {
+  std::call_once(looked_, [this] { findings_ = show_findings(planner_); });
+  return findings_;
+}
 
 // Whoever waits for what happens to nodes wants Slurm to be asked for it.
 void Api::follow_nodes(const Call& call, double seconds) {

@@ -1,6 +1,8 @@
 // The routes of /api/v1, and the page for everything else.
 #pragma once
 
+#include <mutex>
+
 #include "base/clock.h"
 #include "orchestrator/api/checkpoint_api.h"
 #include "orchestrator/api/http.h"
@@ -139,6 +141,8 @@ class Api {
   webhooks::Webhooks* webhooks_;
   const std::string commit_;
   const plan::RunPlanner* planner_;
+  std::once_flag looked_;
+  Response findings_;  // once looked_
 };
 
 }  // namespace regatta::orchestrator::api

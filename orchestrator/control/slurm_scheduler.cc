@@ -267,8 +267,7 @@ std::optional<runs::Contact> SlurmScheduler::contact(const std::string& handle) 
 
 std::optional<runs::Asking> SlurmScheduler::asking() {
   const std::scoped_lock lock(mutex_);
-  const slurm::PollUse use = budget_.use(clock_.monotonic_seconds());
-  return runs::Asking{use.calls, use.most_calls, use.call_seconds, use.paused_seconds};
+  return budget_.use(clock_.monotonic_seconds());
 }
 
 void SlurmScheduler::somebody_looks() {

@@ -93,8 +93,8 @@ void PollBudget::started(PollKind kind, double now) {
   while (starts_.front() < now - kMinute) starts_.pop_front();
 }
 
-PollUse PollBudget::use(double now) const {
-  PollUse use;
+runs::Asking PollBudget::use(double now) const {
+  runs::Asking use;
   use.calls = static_cast<int>(std::count_if(
       starts_.begin(), starts_.end(), [now](double start) { return start >= now - kMinute; }));
   use.most_calls = pace().calls_per_minute;

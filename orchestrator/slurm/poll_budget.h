@@ -8,6 +8,8 @@
 #include <deque>
 #include <optional>
 
+#include "orchestrator/runs/scheduler.h"
+
 namespace regatta::orchestrator::slurm {
 
 // What is collected regularly.
@@ -40,14 +42,6 @@ enum class PollOutcome {
   Good,
   Failed,       // no answer, or none that can be read: the kind's pause doubles, unless all fail
   RateLimited,  // everything pauses
-};
-
-// What the questions cost Slurm now.
-struct PollUse {
-  int calls = 0;              // that began within the last minute
-  double most_calls = 0;      // that may, at the present pace
-  double call_seconds = 0;    // what an answer takes, of the slowest kind; 0: none has come
-  double paused_seconds = 0;  // still, because Slurm said that it is asked too often
 };
 
 // All times are monotonic seconds that never run backwards. One owner; no threads.
@@ -83,7 +77,8 @@ class PollBudget {
   [[nodiscard]] double interval(PollKind kind) const;
   // Seconds between any two calls.
   [[nodiscard]] double gap() const;
-  [[nodiscard]] PollUse use(double now) const;
+  // call_seconds: of the slowest kind.
+  [[nodiscard]] runs::Asking use(double now) const;
 
  private:
   struct Kind {

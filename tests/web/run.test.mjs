@@ -487,6 +487,8 @@ test("how many steps rows are of is known where they are thinned", () => {
   const rows = [[1, 1], [51, 50], [101, 100], [51, 150], [101, 200], [151, 250]];
   assert.deepEqual(page.amountOf(rows), { shown: 4, steps: 151 });
   assert.deepEqual(page.amountOf([[30, 1], [31, 2], [32, 3]]), { shown: 3, steps: 3 });
+  const thinned = Array.from({ length: 1050 }, (_, i) => [2 * (i + 1), i]);
+  assert.deepEqual(page.amountOf(thinned), { shown: 1050, steps: 2100 });
   assert.deepEqual(page.amountOf([]), { shown: 0, steps: 0 });
 });
 

@@ -221,7 +221,7 @@ TEST(PollBudget, TellsWhatItCosts) {
   };
   (void)simulate(budget, 1800, slow, good, [&](double now) {
     budget.set_busy(now > 900);
-    const slurm::PollUse use = budget.use(now);
+    const runs::Asking use = budget.use(now);
     const auto in_minute = std::count_if(starts.begin(), starts.end(),
                                          [now](double start) { return start >= now - 60; });
     ASSERT_EQ(use.calls, in_minute) << now;

@@ -7,20 +7,20 @@ import type { Finding, FindingPage } from "./nodes_api";
 import { nodesApi } from "./nodes_api";
 
 const clean = show.withoutEscapes;
-const kEvery = 60_000; // ms; the machines change with another start of the controller
+const kEvery = 5000; // ms, until there is an answer
 const kFirst = 8;
 
 // What the doctor finds in the machines that the controller was told of, where there are some; null:
-// not known.
+// not known. Asked once, as those change only with another start of the controller.
 export function useFindings(areThere: boolean): FindingPage | null {
   const [page, setPage] = useState<FindingPage | null>(null);
-  usePoll(areThere ? "findings" : null, kEvery, async (signal) => {
+  const [isOld, setIsOld] = useState(false); // the controller, older than this question
+  usePoll(areThere && !page && !isOld ? "findings" : null, kEvery, async (signal) => {
     try {
-      const newest = await nodesApi.findings(signal);
-      setPage((old) => (old === newest ? old : newest));
+      setPage(await nodesApi.findings(signal));
     } catch (error) {
       if (!(error instanceof Refusal && error.status === 404)) throw error;
-      setPage(null); // the controller is older than this question
+      setIsOld(true);
     }
   });
   return page;

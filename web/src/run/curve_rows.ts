@@ -23,11 +23,14 @@ export function rowsBy<R extends Row>(by: By, rows: R[]): R[] {
   return kept.length === rows.length ? rows : kept.reverse();
 }
 
-// How many steps rows are of. Long series are thinned, and some journals say not every step.
+// How many steps rows are of. Long series are thinned, and some journals say not every step. Of a
+// thinned series the first step may be left out: a first row within its gaps stands for those before.
 export function amountOf(rows: Row[]): { shown: number; steps: number } {
   const kept = rowsBy("step", rows);
-  const [first, last] = [kept[0], kept[kept.length - 1]];
-  return { shown: kept.length, steps: first && last ? last[0] - first[0] + 1 : 0 };
+  const [first, second, last] = [kept[0], kept[1], kept[kept.length - 1]];
+  if (!first || !last) return { shown: 0, steps: 0 };
+  const begin = second && first[0] <= second[0] - first[0] ? 1 : first[0];
+  return { shown: kept.length, steps: last[0] - begin + 1 };
 }
 
 // Room for a metric's curves and these levels.
