@@ -156,12 +156,12 @@ pageTest(
       const json = { ...(await response.json()), resolution_seconds: 60 };
       await route.fulfill({ response, json });
     });
-    await visitor.sees("80 of 3,951 steps are in the curves, tables and files");
+    await visitor.sees("80 of 4,000 steps are in the curves, tables and files");
     await page.reload();
     await visitor.sees("Older rows are means of 1 min 00 s.");
     const chart = page.locator("figure.chart", { hasText: "Training loss" });
     const label = await chart.locator("[role=img]").getAttribute("aria-label");
-    assert.match(label, /^Training loss over time, 80 of 3,951 steps/);
+    assert.match(label, /^Training loss over time, 80 of 4,000 steps/);
     await visitor.leave();
   },
 );
