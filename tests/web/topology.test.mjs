@@ -394,6 +394,13 @@ pageTest(
     await bars.getByRole("button", { name: "Table: Ranks in step 601" }).press("Enter");
     const row = bars.locator("tbody tr").nth(5).locator("th, td");
     assert.deepEqual(await row.allInnerTexts(), ["5", "gpu-007", "4,000", "0.15"]);
+    // The hosts of GPUs tell no seconds, and no rank is called as fast as the others for that.
+    const { rank_shares: shares, steps } = fixture.entries[0].metrics;
+    Object.assign(shares, { step: 602, compute_seconds: [] });
+    const [step, seconds, ...rest] = steps.at(-1);
+    steps.push([step + 1, seconds + 0.11, ...rest]);
+    await bars.getByText(/^How long each computed is not known: .* GPU only enqueues\.$/).waitFor();
+    assert.equal(await bars.locator("svg").count(), 1, "of tokens");
     await visitor.leave();
   },
 );

@@ -115,7 +115,7 @@ struct HeartbeatRecord {
 struct RanksRecord {
   std::int64_t step = 0;
   std::vector<std::int64_t> tokens;
-  std::vector<double> compute_seconds;  // forward and backward: the slow one makes the others wait
+  std::vector<double> compute_seconds;  // forward and backward; of GPUs none: hosts only enqueue
 };
 struct WarningRecord {
   std::string message;

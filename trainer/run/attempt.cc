@@ -244,11 +244,19 @@ void AttemptRunner::learn_from_step(std::int64_t done, bool was_writing) {
 
 // Steps may be short, and ranks many.
 void AttemptRunner::tell_ranks() {
-  if (config_.ranks == 1) return;
+  if (config_.ranks == 1 || !writes()) return;
+  contract::RanksRecord record = loop_.ranks();
+  if (!device_.is_on_host()) record.compute_seconds.clear();  // the host only enqueued
+  stragglers_.add(record);
   const double now = context_.clock.monotonic_seconds();
   if (ranks_told_ && now - *ranks_told_ < kRanksPause) return;
   ranks_told_ = now;
-  context_.journal.write(loop_.ranks());
+  context_.journal.write(record);
+  for (const watch::Stragglers::Change& change : stragglers_.judge()) {
+    const std::string text = describe(change, hosts_[static_cast<std::size_t>(change.rank)]);
+    context_.journal.write(contract::WarningRecord{text});
+    base::log(base::LogLevel::Warning, text);
+  }
 }
 
 std::unique_ptr<watch::Watchdog> AttemptRunner::make_watchdog() {

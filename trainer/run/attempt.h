@@ -22,6 +22,7 @@
 #include "trainer/step/plan_learning.h"
 #include "trainer/step/snapshot.h"
 #include "trainer/step/train_loop.h"
+#include "trainer/watch/stragglers.h"
 #include "trainer/watch/watchdog.h"
 
 namespace regatta::trainer::run {
@@ -132,6 +133,7 @@ class AttemptRunner {
   std::vector<Rollback> rollbacks_;
   bool warned_of_peak_ = false;
   std::optional<double> ranks_told_;  // when, monotonic
+  watch::Stragglers stragglers_;
 };
 
 }  // namespace regatta::trainer::run

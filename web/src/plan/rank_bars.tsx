@@ -28,7 +28,8 @@ function spreadText(quantity: Quantity, { least, most, mean }: Spread): string {
 function farText(shares: RankShares, attempt: Placed | undefined): string {
   const values = shares.compute_seconds;
   const far = farAbove(values);
-  const mean = spreadOf(values)?.mean ?? 0;
+  const mean = spreadOf(values)?.mean;
+  if (mean == null) return "How long each computed is not known: the host of a GPU only enqueues.";
   if (far.length === 0) return "No rank computes a tenth longer than the mean.";
   const named = far.slice(0, kNamed).map((rank) => {
     const node = nodeOfRank(rank, attempt);
