@@ -204,6 +204,8 @@ std::vector<Way> ways_of(const contract::LengthTable& lengths, const BenchBalanc
        way(contract::Balance::Stratified, contract::Deal::Snake, node), false, kMoves},
       {"stratified, node longest-first", "ours", way(contract::Balance::Stratified, kLongest, node),
        false, kMoves},
+      {"stratified, all longest-first", "ours",
+       way(contract::Balance::Stratified, kLongest, options.ranks)},
       {"global stride", "Baidu", way(contract::Balance::GlobalPresort, contract::Deal::Stride, 1),
        false, kMoves},
       {"global snake", "ours", way(contract::Balance::GlobalPresort, contract::Deal::Snake, 1)},
