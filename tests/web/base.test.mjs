@@ -1,33 +1,17 @@
 // What all views are built on, without a browser: figures, addresses, the list's words, requests.
 import assert from "node:assert/strict";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { sourcesOf } from "./sources.mjs";
 
 process.env.TZ = "Asia/Tokyo"; // nine hours before UTC, without summer time
-const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: {
-    contents: `export * as show from "./src/base/format"; export { withQuery } from "./src/base/route";
-      export { pauseAfter, withData } from "./src/base/poll"; export { get, NotYet } from "./src/base/request";
-      export { shownKeys } from "./src/base/keys"; export { zoomed } from "./src/parts/chart_data";
-      export { reasonOf, targetWord, timeOf } from "./src/runs/columns";
-      export { countText, listQuery, withOldRows } from "./src/runs/run_list"; export { curvesOf } from "./src/runs/sparks";`,
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-  loader: { ".css": "empty" },
-});
-delete globalThis.BroadcastChannel; // of other tabs; an open one keeps this process
 globalThis.window = { addEventListener() {} };
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const base = await import(`data:text/javascript;base64,${code}`);
+const base = await sourcesOf(`
+  export * as show from "./src/base/format"; export { withQuery } from "./src/base/route";
+  export { pauseAfter, withData } from "./src/base/poll"; export { get, NotYet } from "./src/base/request";
+  export { shownKeys } from "./src/base/keys"; export { zoomed } from "./src/parts/chart_data";
+  export { reasonOf, targetWord, timeOf } from "./src/runs/columns";
+  export { countText, listQuery, withOldRows } from "./src/runs/run_list"; export { curvesOf } from "./src/runs/sparks";
+`);
 const { show } = base;
 
 const plain = (text) => text.replaceAll("\u202f", " ");

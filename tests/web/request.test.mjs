@@ -1,23 +1,9 @@
 // Requests of the page without a browser.
 import assert from "node:assert/strict";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { sourcesOf } from "./sources.mjs";
 
-const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: { contents: `export * from "./src/base/request";`, resolveDir: web },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-});
-delete globalThis.BroadcastChannel; // of other tabs; an open one keeps this process
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const { get, messageOf, postLong } = await import(`data:text/javascript;base64,${code}`);
+const { get, messageOf, postLong } = await sourcesOf(`export * from "./src/base/request";`);
 
 // As fetch does it: nothing comes until somebody gives up, and then their reason.
 globalThis.fetch = (_, { signal }) =>

@@ -1,36 +1,21 @@
 // The page of a run: its pure parts in node, and the page over the seeded controller.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { kHostile } from "./fixture.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch } from "./setup.mjs";
+import { sourcesOf } from "./sources.mjs";
 
-const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
 const parts = ["run/strip", "run/strip_figures", "run/labels", "run/curve_rows", "run/extension"];
 parts.push("run/words", "parts/chart_data", "run/standstill");
-const more = `export { headline } from "./src/run/headline";
+const page = await sourcesOf(`
+  ${parts.map((part) => `export * from "./src/${part}";`).join("\n")}
+  export { headline } from "./src/run/headline";
   export * as events from "./src/events/events";
   export { failureOf } from "./src/run/asking";
-  export { Refusal } from "./src/base/request";`;
-const bundle = buildSync({
-  stdin: {
-    contents: [...parts.map((part) => `export * from "./src/${part}";`), more].join("\n"),
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-  platform: "browser",
-});
-delete globalThis.BroadcastChannel; // the page's would keep this process
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const page = await import(`data:text/javascript;base64,${code}`);
+  export { Refusal } from "./src/base/request";
+`);
 
 test("a label that has no room goes to the nearest line that has", () => {
   const frame = { left: 0, top: 0, width: 200, height: 100 };

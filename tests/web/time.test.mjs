@@ -1,32 +1,18 @@
 // Time to accuracy: the curve by any clock, events and down time on it, other curves, predictions,
 // and where the time went.
 import assert from "node:assert/strict";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
-import { fileURLToPath } from "node:url";
 import { LiveRun } from "./live_run.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, kPatience, launch } from "./setup.mjs";
+import { sourcesOf } from "./sources.mjs";
 
-const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { buildSync } = createRequire(join(web, "package.json"))("esbuild");
-const bundle = buildSync({
-  stdin: {
-    contents: `export * from "./src/time/marks"; export * from "./src/time/time_parts";
-      export * as figures from "./src/time/time_figures";
-      export * as colours from "./src/base/colours";
-      export * as show from "./src/base/format";`,
-    resolveDir: web,
-  },
-  absWorkingDir: web,
-  bundle: true,
-  format: "esm",
-  write: false,
-});
-delete globalThis.BroadcastChannel; // the page's would keep this process
-const code = Buffer.from(bundle.outputFiles[0].contents).toString("base64");
-const pure = await import(`data:text/javascript;base64,${code}`);
+const pure = await sourcesOf(`
+  export * from "./src/time/marks"; export * from "./src/time/time_parts";
+  export * as figures from "./src/time/time_figures";
+  export * as colours from "./src/base/colours";
+  export * as show from "./src/base/format";
+`);
 const { colours, figures, show } = pure;
 
 const plain = (text) => text.replaceAll("\u202f", " ");
@@ -96,7 +82,7 @@ const event = (kind, at, fields = {}) => ({
   ...{ number: 1, kind, at, launch: null, attempt: null, step: null, checkpoint: null, node: null },
   ...{ by: null, words: null, ...fields },
 });
-const sourcesOf = (fields) => ({
+const markSources = (fields) => ({
   ...{ run: kRun, events: [], told: { launches: [], attempts: [] }, checkpoints: [], steps: [] },
   ...{ series: undefined, ...fields },
 });
@@ -114,17 +100,17 @@ plainTest("marks have a word, and lie where their clock says", () => {
     [event("run.requeue_asked", at, { by: "uid 7" }), "requeue"],
   ];
   for (const [one, word] of cases) {
-    const [mark] = pure.marksOf(sourcesOf({ events: [one] }), "wall");
+    const [mark] = pure.marksOf(markSources({ events: [one] }), "wall");
     assert.equal(mark.word, word);
     assert.equal(mark.x, 90);
-    assert.equal(pure.marksOf(sourcesOf({ events: [one] }), "wall_since_submission")[0].x, 150);
+    assert.equal(pure.marksOf(markSources({ events: [one] }), "wall_since_submission")[0].x, 150);
   }
-  assert.deepEqual(pure.marksOf(sourcesOf({ events: [event("toString", at)] }), "wall"), []);
+  assert.deepEqual(pure.marksOf(markSources({ events: [event("toString", at)] }), "wall"), []);
   const early = event("plan.tried", "2026-11-28T10:00:30Z");
-  assert.deepEqual(pure.marksOf(sourcesOf({ events: [early] }), "wall"), []);
+  assert.deepEqual(pure.marksOf(markSources({ events: [early] }), "wall"), []);
   // Without a step of its own, by the step that was done then: 40 at 80 s, and the next at 100 s.
   const steps = [[40, 80], [50, 100]];
-  const planned = sourcesOf({ events: [event("plan.tried", at)], steps });
+  const planned = markSources({ events: [event("plan.tried", at)], steps });
   assert.equal(pure.marksOf(planned, "step")[0].x, 40);
   const launches = (fields) => ({
     attempts: [],
@@ -148,7 +134,7 @@ plainTest("marks have a word, and lie where their clock says", () => {
     [{ exit_code: null }, "failed"],
     [{ exit_code: null, ended_at: null }, undefined],
   ]) {
-    assert.equal(pure.marksOf(sourcesOf({ told: launches(fields) }), "wall")[0]?.word, word);
+    assert.equal(pure.marksOf(markSources({ told: launches(fields) }), "wall")[0]?.word, word);
   }
 });
 
