@@ -40,6 +40,17 @@ table("ages", (seconds) => show.ago(new Date(now - 1000 * seconds).toISOString()
   [84_601, "1 d ago"],
   [3 * 86_400, "3 d ago"],
 ]);
+table("a name is drawn without what is unseen, and cut in front of its end", show.drawnName, [
+  ["wiki-base-0", "wiki-base-0"],
+  ["\u001b[31mred\u202eeulb\u0000\n two", "redeulb two"],
+  ["x".repeat(60), "x".repeat(60)],
+  [`${"😀".repeat(60)}0123456789`, `${"😀".repeat(49)}…0123456789`],
+]);
+table("a metric that the page has no title for is a name", show.metricTitle, [
+  ["mlm_accuracy", "Masked accuracy"],
+  ["toString", "toString"],
+  ["\u202eycarucca\u001b[0m", "ycarucca"],
+]);
 table("small figures keep their digits", show.number, [
   [0, "0.00"],
   [0.0042, "0.0042"],

@@ -225,6 +225,10 @@ test("runs of one name are told apart by their ids", () => {
     { id: "demo-2", name: "\u001b[1mdemo" },
   ]);
   assert.deepEqual([...names.values()], ["demo (demo-1)", "other", "demo (demo-2)"]);
+  const long = (middle) => `${"x".repeat(60)}${middle}${"y".repeat(10)}`;
+  const cut = `${"x".repeat(49)}…${"y".repeat(10)}`;
+  const alike = pure.namesOf([{ id: "a", name: long("1") }, { id: "b", name: long("2") }]);
+  assert.deepEqual([...alike.values()], [`${cut} (a)`, `${cut} (b)`]);
 });
 
 test("figures are called otherwise than what is counted in another way", () => {

@@ -108,6 +108,20 @@ test("a CSV keeps figures whole and texts harmless", () => {
     'Step,"a ""b"", c"\r\n1,0.30000000000000004\r\n2,\r\n3,\r\n' +
       '"\'=HYPERLINK(""x"")","two\nlines"\r\n\'-1,plain\r\n',
   );
+  const hostile = [
+    ["\u202e=1+1", "'=1+1"],
+    ["\u001b[0m@SUM(A1)", "'@SUM(A1)"],
+    ["  +1", "'  +1"],
+    ["\uff1d1", "'\uff1d1"],
+    ["\tx", "'\tx"],
+    ["\n=1", `"'\n=1"`],
+    ["\u202egnp.\u0007exe", "gnp.exe"],
+    ["\u2212 3 %", "\u2212 3 %"], // a minus sign is no hyphen
+    [-1, "-1"],
+  ];
+  for (const [cell, written] of hostile) {
+    assert.equal(page.csvOf({ columns: [cell], rows: [] }), `${written}\r\n`);
+  }
   assert.equal(page.fileName("Größe / ../../etc: 1", "csv"), "gro-e-..-..-etc-1.csv");
   assert.equal(page.fileName("///", "png"), "chart.png");
 });

@@ -1,6 +1,7 @@
 // Time to accuracy: the curve by any clock, events and down time on it, other curves, predictions,
 // and where the time went.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before, test as plainTest } from "node:test";
 import { LiveRun } from "./live_run.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
@@ -631,6 +632,37 @@ test("what is chosen beside the curve keeps its place and the focus; no answer i
   await page.getByLabel("Earlier runs that have succeeded").fill("longer");
   await page.getByText("No answer: text is too long").waitFor();
   await visitor.leave(/status of 400/);
+});
+
+test("hostile and long names of curves are cut where they are drawn, read out and saved", async () => {
+  const bad = "\u202e=HYPERLINK(\u001b[31m1)\u0007" + "x".repeat(200);
+  const clean = `=HYPERLINK(1)${"x".repeat(36)}…${"x".repeat(10)}`;
+  const visitor = await arrive(`/runs/${id}/details`);
+  const { page } = visitor;
+  await answers(page, new RegExp(`/runs/${id}$`), (run) => ({ ...run, name: bad }));
+  const beside = new URLSearchParams({ reference: encodeURIComponent(bad), with: "\u202enone" });
+  await page.route(/\/references\/./, (route) =>
+    route.fulfill({ json: { name: bad, threshold: 0.6, evaluations: kPoints } }),
+  );
+  await page.evaluate((to) => (location.hash = to), `#/runs/${id}/time?${beside}`);
+  await page.locator(".time-legend").waitFor();
+  await page.getByText("Not drawn: none is not known.").waitFor();
+  assert.equal(await page.locator("h1").innerText(), `=HYPERLINK(1)${"x".repeat(200)}`);
+  const legend = await page.locator(".time-legend li").allTextContents();
+  assert.equal(legend[0], clean);
+  assert.equal(legend.at(-1), clean);
+  const summary = await page.locator('figure.chart [role="img"]').getAttribute("aria-label");
+  assert.ok(summary.includes(`beside it ${clean}`), summary);
+  assert.ok((await page.locator(".readout").innerText()).includes(clean));
+  assert.ok((await page.title()).includes(clean));
+  await page.locator(".time-chart summary", { hasText: "Options" }).click();
+  const [file] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Save as CSV" }).click(),
+  ]);
+  const head = readFileSync(await file.path(), "utf8").split("\r\n")[0].split(",");
+  assert.equal(head[1], `'${clean}`);
+  await visitor.leave(/status of 40[04]/);
 });
 
 test("the split of the steps is not told before it is known, and goes on after a resume", async () => {

@@ -135,7 +135,7 @@ const kMetricTitles: Record<string, string> = {
   loss: "Evaluation loss",
 };
 export function metricTitle(name: string): string {
-  return Object.hasOwn(kMetricTitles, name) ? (kMetricTitles[name] ?? name) : name;
+  return Object.hasOwn(kMetricTitles, name) ? (kMetricTitles[name] ?? name) : drawnName(name);
 }
 
 export function when(iso: string | null | undefined): string {
@@ -192,4 +192,20 @@ export function withoutEscapes(text: string): string {
     .replace(/\u001b\][^\u0007\u001b]*(\u0007|\u001b\\)/g, "");
   const lines = told.includes("\r") ? told.split("\n").map(lastState).join("\n") : told;
   return lines.replace(kUnseen, "");
+}
+
+export const kNameEnd = 10; // characters of a name that always show; ends often tell runs apart
+const kMostOfName = 60;
+// A name as it is drawn or read out, where no style sheet can cut it: in front of its end.
+export function drawnName(name: string): string {
+  const letters = Array.from(withoutEscapes(name).replace(/\s+/g, " "));
+  if (letters.length <= kMostOfName) return letters.join("");
+  const head = letters.slice(0, kMostOfName - kNameEnd - 1);
+  return `${head.join("")}…${letters.slice(-kNameEnd).join("")}`;
+}
+
+const kMostText = 1000; // characters; who wants all finds it in the log or on the run's page
+export function clipped(text: string): string {
+  const clean = withoutEscapes(text.slice(0, 2 * kMostText));
+  return clean.length > kMostText ? `${clean.slice(0, kMostText)}…` : clean;
 }

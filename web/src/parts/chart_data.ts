@@ -1,5 +1,6 @@
 // What a chart does with its figures beside drawing them: ranges, the point that keys move to, its
 // table and its CSV. Pure, so that tests need no browser.
+import { withoutEscapes } from "../base/format";
 import { smooth } from "./smooth";
 
 export interface Span {
@@ -152,12 +153,16 @@ function nameOf(title: string, lines: Line[], index: number): string {
   return lines.length === 1 ? title : `Series ${index + 1}`;
 }
 
-// A text that a spreadsheet would take for a formula begins with an apostrophe.
+// What a spreadsheet takes for the begin of a formula, as OWASP lists it: "CSV Injection".
+const kFormula = /^\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|^[\t\n]/;
+
+// A text loses what it loses on the page, and one that would be a formula begins with an apostrophe.
 function csvCell(cell: Cell): string {
   if (cell == null) return "";
   if (typeof cell === "number") return Number.isFinite(cell) ? String(cell) : "";
-  const text = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  const clean = withoutEscapes(cell);
+  const text = kFormula.test(clean) ? `'${clean}` : clean;
+  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 export function csvOf({ columns, rows }: Table): string {

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { withoutEscapes } from "../base/format";
 import { messageOf } from "../base/request";
 
 // A native dialog, which traps the keyboard, closes on Escape and gives the focus back. It is open
@@ -20,7 +21,7 @@ export function Dialog({
   useLayoutEffect(() => place.current?.showModal(), []); // before the next key comes
   return (
     <dialog ref={place} class={wide ? "wide" : undefined} aria-labelledby={name} onClose={onClose}>
-      <h2 id={name}>{title}</h2>
+      <h2 id={name}>{withoutEscapes(title)}</h2>
       {children(() => place.current?.close())}
     </dialog>
   );

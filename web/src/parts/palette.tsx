@@ -1,6 +1,7 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { RunRow } from "../base/api";
 import { api } from "../base/api";
+import { withoutEscapes } from "../base/format";
 import { shortcuts, shownKeys } from "../base/keys";
 import { messageOf } from "../base/request";
 import { go, runHash } from "../base/route";
@@ -58,7 +59,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const choices: Choice[] = [
     ...(found?.runs ?? []).map((run) => ({
       key: run.id,
-      text: run.name,
+      text: withoutEscapes(run.name),
       run,
       act: () => go(runHash(run.id)),
     })),

@@ -118,7 +118,7 @@ export function Header({
     <>
       <div class="run-head">
         <div class="run-title">
-          <h1>{run.name}</h1>
+          <h1>{show.withoutEscapes(run.name)}</h1>
           <div class="run-state">
             <span role="status">
               <StateBadge state={run.state} />

@@ -57,22 +57,16 @@ export function targetWord(run: RunRow): string {
 }
 const isThere = (run: RunRow) => ["≤", "≥"].includes(targetWord(run));
 
-const kMostText = 1000; // characters; the run's page has all
-function clip(text: string): string {
-  const clean = show.withoutEscapes(text.slice(0, 2 * kMostText));
-  return clean.length > kMostText ? `${clean.slice(0, kMostText)}…` : clean;
-}
-
 // What `running` and `succeeded` do not say.
 const kOdd = /^(suspended|finished without|ended at an earlier)/;
 
 // Why it failed, or where it is; null where its state says all.
 export function reasonOf(run: RunRow): string | null {
-  if (run.error != null) return clip(run.error);
+  if (run.error != null) return show.clipped(run.error);
   if (run.silent_seconds != null) return `silent for ${show.duration(run.silent_seconds)}`;
   const told = run.state_text.trim();
   const says = run.state === "running" || run.state === "succeeded" || told === run.state;
-  return says && !kOdd.test(told) ? null : clip(told);
+  return says && !kOdd.test(told) ? null : show.clipped(told);
 }
 
 export interface Column {
@@ -90,7 +84,7 @@ export const kColumns: Column[] = [
     name: "state",
     title: "State",
     cell: (run) => (
-      <span title={clip(run.state_text)}>
+      <span title={show.clipped(run.state_text)}>
         <StateBadge state={run.state} />
         {run.attempts > 1 && (
           <span class="small" title={`${run.attempts} attempts`}>
@@ -107,7 +101,7 @@ export const kColumns: Column[] = [
     sort: "name",
     cell: (run) => (
       <>
-        <a class="row-link" href={runHash(run.id)} aria-label={run.name} title={run.id}>
+        <a class="row-link" href={runHash(run.id)} aria-label={show.drawnName(run.name)} title={run.id}>
           <Name text={run.name} />
         </a>
         {run.tags.map((tag) => (

@@ -130,7 +130,7 @@ function Row({
         <input
           type="checkbox"
           checked={selected}
-          aria-label={`Select ${run.name}`}
+          aria-label={`Select ${show.drawnName(run.name)}`}
           onClick={(event) => onSelect(run, event.shiftKey)}
         />
       </td>

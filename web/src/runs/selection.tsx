@@ -59,7 +59,7 @@ async function each(
       await task(run);
       outcome.good.push(run.id);
     } catch (error) {
-      outcome.refused.push([run.name, show.withoutEscapes(messageOf(error))]);
+      outcome.refused.push([show.drawnName(run.name), show.withoutEscapes(messageOf(error))]);
     }
   }
   return outcome;
@@ -137,7 +137,7 @@ function DeedDialog({
           )}
           <ul class="names">
             {fit.slice(0, 20).map((run) => (
-              <li key={run.id}>{run.name}</li>
+              <li key={run.id}>{show.withoutEscapes(run.name)}</li>
             ))}
             {fit.length > 20 && <li>and {fit.length - 20} more</li>}
           </ul>

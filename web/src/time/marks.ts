@@ -115,7 +115,7 @@ function placesOn(axis: AxisName, { run, steps, series }: MarkSources) {
 }
 
 const sentence = (...parts: (string | null | undefined)[]) =>
-  show.withoutEscapes(parts.filter((part) => part != null && part !== "").join(": "));
+  show.clipped(parts.filter((part) => part != null && part !== "").join(": "));
 
 function endOf(launch: Launch): [string, Tone] | undefined {
   const cause = launch.cause == null ? undefined : known(kCauses, launch.cause);

@@ -168,7 +168,7 @@ function linesOf({ run, curve, others, own }: TimeChartProps): Line[] {
   const { colour, dash } = own;
   const again = curve.abandoned.length > 0 ? "trained again since" : "";
   return [
-    { name: run.name, colour, width: 2.25, points: 60, dash },
+    { name: show.drawnName(run.name), colour, width: 2.25, points: 60, dash },
     { name: again, colour, width: 1, opacity: 0.45, dash: [3, 3] },
     ...others.map((one) => ({ name: one.name, colour: one.colour, dash: one.dash, width: 1.5 })),
   ];

@@ -10,6 +10,7 @@ import type {
 } from "../base/api";
 import { api, hasEnded } from "../base/api";
 import { lookOf, slotsOf } from "../base/colours";
+import { drawnName } from "../base/format";
 import { usePoll } from "../base/poll";
 import { Refusal } from "../base/request";
 import { setQuery, useRoute } from "../base/route";
@@ -184,13 +185,15 @@ function useOthers(run: Run, axis: AxisName, ids: string[], names: string[]) {
     };
     for (const id of ids) {
       const charts = series.get(id);
-      if (charts === null) notes.push(`${id} is not known`);
+      const name = drawnName(id);
+      if (charts === null) notes.push(`${name} is not known`);
       if (!charts) continue;
       const points = curveOf(charts.runs[0]?.evaluations).kept;
-      add({ name: id, points, ...lookOf(slots.get(id) ?? 0) }, "has no evaluation");
+      add({ name, points, ...lookOf(slots.get(id) ?? 0) }, "has no evaluation");
     }
-    names.forEach((name, i) => {
-      const reference = references.get(name);
+    names.forEach((whole, i) => {
+      const reference = references.get(whole);
+      const name = drawnName(whole);
       if (reference === null) notes.push(`${name} is not known`);
       if (!reference) return;
       const points = run.metric === "mlm_accuracy" ? referencePoints(reference, axis) : null;
