@@ -401,3 +401,48 @@ pageTest(
     await visitor.leave();
   },
 );
+
+for (const [how, status] of [
+  ["fails", 500],
+  ["is refused", 404],
+  ["is not answered", 503],
+]) {
+  pageTest(
+    `a list of checkpoints that ${how} takes nothing else away, and is asked for again`,
+    standardRuns,
+    async (fixture) => {
+      const { metrics } = fixture.entry(kRun);
+      const visitor = await Visitor.arrive(browser, fixture.url);
+      const { page } = visitor;
+      await visitor.isLetIn();
+      const list = `**/api/v1/runs/${kRun}/checkpoints`;
+      let asked = 0;
+      await page.route(list, (route) => {
+        asked += 1;
+        return route.fulfill({ status, json: { status, detail: "the disk does not answer" } });
+      });
+      await page.evaluate((to) => (location.hash = to), `#/runs/${kRun}`);
+      await page.locator("figure.chart canvas").first().waitFor();
+      const rounds = fixture.count("GET", `/api/v1/runs/${kRun}/metrics`);
+      await page.waitForFunction(() => document.querySelectorAll("figure.chart canvas").length >= 3);
+      // Rounds go on at their pace, and figures with them.
+      const last = metrics.steps.at(-1);
+      metrics.steps.push([last[0] + 1, last[1] + 1, ...last.slice(2)]);
+      await visitor.sees(`at step ${(last[0] + 1).toLocaleString("en-US")}`);
+      await page.waitForTimeout(2500);
+      assert.ok(fixture.count("GET", `/api/v1/runs/${kRun}/metrics`) >= rounds + 3);
+      assert.ok(asked >= 2, `asked ${asked} times`);
+      for (const words of ["The controller refused", "No such run", "does not answer yet"]) {
+        assert.equal(await page.getByText(words).count(), 0, words);
+      }
+      await page.getByRole("link", { name: "Checkpoints", exact: true }).click();
+      await visitor.sees("The checkpoints on disk cannot be listed");
+      await visitor.sees("the disk does not answer");
+      await page.unroute(list);
+      await page.getByRole("link", { name: /^Checkpoints \(\d+\)$/ }).waitFor();
+      await visitor.seesNoMore("The checkpoints on disk cannot be listed");
+      await page.locator("table.checkpoints tbody tr").first().waitFor();
+      await visitor.leave(new RegExp(`status of ${status}`));
+    },
+  );
+}

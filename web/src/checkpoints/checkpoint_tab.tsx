@@ -156,7 +156,7 @@ function useRows(run: Run, told: Checkpoint[] | null) {
     take(new AbortController().signal).catch((error: unknown) => setFailure(messageOf(error)));
   return {
     rows: rows ?? told,
-    trouble: trouble ?? health.refusal?.message ?? failure,
+    trouble: trouble ?? health.refusal?.message ?? health.failure ?? failure,
     refresh: () => void refresh(),
   };
 }

@@ -92,12 +92,11 @@ function Left({ id, text }: { id: string; text: string }) {
 export function RunPage({ id, tab }: { id: string; tab: Tab }) {
   const [run, setRun] = useState<Run | null>(null);
   const [history, setHistory] = useState<History>(emptyHistory);
-  const [checkpoints, setCheckpoints] = useState<Checkpoint[] | null>(null);
+  const [listed, setListed] = useState<{ events: number; rows: Checkpoint[] } | null>(null);
   const [plan, setPlan] = useState<Plan | null>(null);
   const series = useRef(history);
   const [left, setLeft] = useState<string | null>(null); // why files of a removed run are there
   const acted = useRef(0); // how often the reader has changed it
-  const listed = useRef(-1); // how many checkpoint events the table has taken in
   const ended = run != null && hasEnded(run);
 
   const health = usePoll(id, ended ? 5000 : 1000, async (signal) => {
@@ -114,13 +113,17 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
     if (metrics.cursor !== since || metrics.prediction?.seconds !== before.prediction?.seconds) {
       setHistory(series.current);
     }
-    const events = series.current.checkpoints.length;
-    if (listed.current !== events) {
-      const rows = events > 0 ? (await api.checkpoints(id, signal)).checkpoints : [];
-      setCheckpoints(currentCheckpoints(rows));
-      listed.current = events;
-    }
   });
+
+  // Asked by itself, until what is known of is listed: what a disk does not answer takes nothing else
+  // away. The table asks as well, and says why there is none.
+  const events = history.checkpoints.length;
+  const isListed = events === (listed?.events ?? 0);
+  usePoll(isListed ? null : `${id} ${events}`, 1000, async (signal) => {
+    const { checkpoints } = await api.checkpoints(id, signal);
+    setListed({ events, rows: currentCheckpoints(checkpoints) });
+  });
+  const checkpoints = listed?.rows ?? (run && events === 0 ? kNone : null);
 
   useEffect(() => {
     document.title = run
