@@ -2,7 +2,7 @@
 // fixture's API, and with some answers changed or held back on their way.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { follow, kHostile, makeEvent, makeRun, series, standardRuns } from "./fixture.mjs";
+import { follow, kHostile, makeEvent, makeRun, ranksRun, series, standardRuns } from "./fixture.mjs";
 import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
 
 const skip = missingBrowser() ?? false;
@@ -443,6 +443,71 @@ for (const [how, status] of [
       await visitor.seesNoMore("The checkpoints on disk cannot be listed");
       await page.locator("table.checkpoints tbody tr").first().waitFor();
       await visitor.leave(new RegExp(`status of ${status}`));
+    },
+  );
+}
+
+for (const [how, width] of [
+  ["by key", 1200],
+  ["by touch", 390],
+]) {
+  pageTest(
+    `what a figure is is told ${how}, beneath it`,
+    () => [ranksRun()],
+    async (fixture) => {
+      const { run } = fixture.entries[0];
+      const options = { hasTouch: width < 800, viewport: { width, height: 900 } };
+      const visitor = await Visitor.arrive(browser, `${fixture.url}#/runs/${run.id}`, options);
+      const { page } = visitor;
+      for (const [tab, least] of [
+        ["", 12],
+        ["/plan", 5],
+      ]) {
+        await page.evaluate((to) => (location.hash = to), `#/runs/${run.id}${tab}`);
+        await page.locator(tab === "" ? ".ranks dl.figures" : ".plan dl.figures").waitFor();
+        // A note that the pointer alone finds has a button, too.
+        const figures = await page.locator("dl.figures > div[title]").all();
+        assert.ok(figures.length >= least, `${figures.length} figures with a note`);
+        for (const figure of figures) {
+          const name = (await figure.locator("dt").innerText()).trim();
+          const note = await figure.getAttribute("title");
+          const button = figure.getByRole("button", { name: `About ${name}`, exact: true });
+          const { width: wide, height: high } = await button.boundingBox();
+          assert.ok(wide >= 24 && high >= 24, `${name}: ${wide} × ${high} px`);
+          assert.ok(!(await figure.innerText()).includes(note));
+          if (options.hasTouch) await button.tap();
+          else {
+            await button.focus();
+            await page.keyboard.press("Enter");
+          }
+          await figure.getByText(note, { exact: true }).waitFor();
+          assert.equal(await button.getAttribute("aria-expanded"), "true");
+          const place = await button.getAttribute("aria-controls");
+          assert.equal(await page.locator(`[id="${place}"]`).innerText(), note);
+        }
+        const width = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(width <= options.viewport.width, `${width} px`);
+        for (const figure of figures) {
+          await figure.getByRole("button").focus();
+          await page.keyboard.press("Escape");
+          assert.equal(await figure.locator(".help-note").count(), 0);
+          const own = figure.locator("button:focus");
+          assert.equal(await own.count(), 1, "the focus stays");
+        }
+        assert.ok(page.url().includes(run.id), "Escape leaves the text, not the run");
+      }
+      await page.evaluate(() => (location.hash = "#/"));
+      await page.locator("summary", { hasText: "Columns" }).click();
+      const columns = page.locator("table.runs th[title]");
+      assert.ok((await columns.count()) >= 4);
+      for (const column of await columns.all()) {
+        const box = page.getByRole("checkbox", { name: (await column.textContent()).trim(), exact: true });
+        const about = await box.getAttribute("aria-describedby");
+        const told = page.locator(`[id="${about}"]`);
+        assert.equal(await told.innerText(), await column.getAttribute("title"));
+        assert.ok(await told.isVisible());
+      }
+      await visitor.leave();
     },
   );
 }

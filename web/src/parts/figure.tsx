@@ -1,4 +1,6 @@
-// A name, its value, and what it is when the pointer rests on it.
+import { useHelp } from "./help";
+
+// A name, its value, and what it is when the pointer rests on it or its "?" is pressed.
 export function Figure({
   name,
   value,
@@ -10,13 +12,18 @@ export function Figure({
   note?: string | undefined;
   help?: string | undefined;
 }) {
+  const about = useHelp(name, help);
   return (
     <div title={help}>
-      <dt>{name}</dt>
+      <dt>
+        {name}
+        {about.button}
+      </dt>
       <dd>
         {value}
         {note && <span class="small">{note}</span>}
       </dd>
+      {about.note && <dd class="help-note">{about.note}</dd>}
     </div>
   );
 }

@@ -61,17 +61,25 @@ function ColumnMenu() {
       <fieldset>
         <legend>Columns</legend>
         {kColumns.map((column) => (
-          <label key={column.name}>
-            <input
-              type="checkbox"
-              checked={shown.has(column.name)}
-              disabled={isFixed(column)}
-              onChange={(event) =>
-                setChoice(choiceWith(choice, column, event.currentTarget.checked))
-              }
-            />
-            {column.title}
-          </label>
+          <div key={column.name}>
+            <label>
+              <input
+                type="checkbox"
+                checked={shown.has(column.name)}
+                disabled={isFixed(column)}
+                aria-describedby={column.help && `about-${column.name}`}
+                onChange={(event) =>
+                  setChoice(choiceWith(choice, column, event.currentTarget.checked))
+                }
+              />
+              {column.title}
+            </label>
+            {column.help && (
+              <p class="small about" id={`about-${column.name}`}>
+                {column.help}
+              </p>
+            )}
+          </div>
         ))}
       </fieldset>
     </Menu>

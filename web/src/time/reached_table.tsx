@@ -123,8 +123,8 @@ export function ReachedTable({
             <table class="figures-table">
               <thead>
                 <tr>
-                  <th scope="col" class="num" title={`${show.metricTitle(time.metric)} ${first}`}>
-                    {show.metricTitle(time.metric)}
+                  <th scope="col" class="num">
+                    {show.metricTitle(time.metric)} {first}
                   </th>
                   <th scope="col" class="num">
                     Since the first step
