@@ -366,3 +366,20 @@ pageTest("what was closed a moment ago takes nothing with it", standardRuns, asy
   assert.equal(await page.getByRole("dialog", { name: "Find a run or a view" }).count(), 1);
   await visitor.leave();
 });
+
+pageTest("other filters begin at the first page; chips are clean", standardRuns, async (fixture) => {
+  const bad = encodeURIComponent("\u001b[31mred\u202eder");
+  const visitor = await Visitor.arrive(browser, `${fixture.url}#/?before=20261121&text=${bad}`);
+  const { page } = visitor;
+  await rows(page).first().waitFor();
+  const chip = page.locator(".chip").first();
+  assert.match(await chip.innerText(), /^text: redder/);
+  assert.equal(await chip.getAttribute("aria-label"), "Remove the filter text redder");
+  await chip.click();
+  await page.waitForFunction(() => location.hash === "#/");
+  await page.evaluate(() => void (location.hash = "#/?before=20261121"));
+  await page.locator("summary", { hasText: "State" }).click();
+  await page.getByRole("checkbox", { name: "failed" }).check();
+  await page.waitForFunction(() => location.hash === "#/?state=failed");
+  await visitor.leave();
+});

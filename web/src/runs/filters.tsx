@@ -1,6 +1,7 @@
 import { useRef } from "preact/hooks";
 import type { State } from "../base/api";
 import { kStates } from "../base/api";
+import { withoutEscapes as clean } from "../base/format";
 import { useShortcuts } from "../base/keys";
 import { setQuery } from "../base/route";
 import { Menu } from "../parts/menu";
@@ -162,11 +163,11 @@ export function FilterChips({ query }: { query: URLSearchParams }) {
           key={key}
           type="button"
           class="chip"
-          aria-label={`Remove the filter ${key} ${value}`}
+          aria-label={`Remove the filter ${key} ${clean(value)}`}
           onClick={() => remove([key])}
         >
           <span class="cut">
-            {key}: {value}
+            {key}: {clean(value)}
           </span>
           <span aria-hidden="true">×</span>
         </button>
