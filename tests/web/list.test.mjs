@@ -2,7 +2,7 @@
 // are late, hostile texts, and where the focus is.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { standardRuns } from "./fixture.mjs";
+import { follow, makeRun, series, standardRuns } from "./fixture.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, kPatience, launch, missingBrowser, pageTestWith } from "./setup.mjs";
 
@@ -382,4 +382,140 @@ pageTest("other filters begin at the first page; chips are clean", standardRuns,
   await page.getByRole("checkbox", { name: "failed" }).check();
   await page.waitForFunction(() => location.hash === "#/?state=failed");
   await visitor.leave();
+});
+
+const manyRuns = () =>
+  Array.from({ length: 11 }, (_, i) => ({
+    run: makeRun(`many-${String(i).padStart(6, "0")}`, { state: "succeeded" }),
+    metrics: series({ steps: 0, stepSeconds: 1, evaluateEvery: 1 }),
+    log: "",
+  }));
+
+pageTest("ten runs are compared, eleven are not", manyRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  await rows(page).nth(10).waitFor();
+  const box = (n) => rows(page).nth(n).locator("input");
+  await box(0).click();
+  await box(9).click({ modifiers: ["Shift"] });
+  await visitor.sees("10 selected");
+  assert.equal(await button(page, "Compare").getAttribute("aria-disabled"), "false");
+  await box(10).click();
+  await visitor.sees("11 selected");
+  assert.equal(await button(page, "Compare").getAttribute("aria-disabled"), "true");
+  await page.keyboard.press("c");
+  await visitor.sees("Select 2 to 10 runs to compare");
+  await visitor.leave();
+});
+
+pageTest("what is selected has become another, and its curve goes on", standardRuns, async (fixture) => {
+  const { run, metrics } = fixture.entry("demo-4f2a91");
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  const row = page.locator(`tr[data-run="${run.id}"]`);
+  await row.getByRole("img", { name: / at step 900$/ }).waitFor();
+  await row.locator("input").check();
+  await page.locator("button:disabled", { hasText: "Archive…" }).waitFor();
+  metrics.evaluations.push([950, 86, 0.081, 5, false, 0.081, {}]);
+  Object.assign(follow(run, metrics), { step: 950, state: "succeeded", state_text: "finished" });
+  await row.getByText("succeeded").waitFor();
+  await row.getByRole("img", { name: /^Masked accuracy 8\.10.% at step 950$/ }).waitFor();
+  await page.locator("button:disabled", { hasText: "Cancel…" }).waitFor();
+  await page.locator("button:enabled", { hasText: "Archive…" }).waitFor();
+  await visitor.leave();
+});
+
+pageTest("keys go round the palette, and say what they are on", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  await rows(page).first().waitFor();
+  await page.keyboard.press("Control+k");
+  const options = page.getByRole("dialog").getByRole("option");
+  await options.nth(fixture.entries.length - 1).waitFor();
+  const isOn = async (option) => {
+    const id = await option.getAttribute("id");
+    await page.locator(`[id="${id}"][aria-selected="true"]`).waitFor();
+    assert.equal(await page.getByRole("combobox").getAttribute("aria-activedescendant"), id);
+  };
+  await isOn(options.first());
+  await page.keyboard.press("ArrowUp");
+  await isOn(options.last());
+  await page.keyboard.press("ArrowDown");
+  await isOn(options.first());
+  await visitor.leave();
+});
+
+pageTest("a menu closes behind the focus; a choice has its own keys", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  await rows(page).first().waitFor();
+  const menu = page.locator("details.menu", { hasText: "Archive" });
+  await menu.locator("summary").press("Enter");
+  await menu.locator("select").focus();
+  await page.keyboard.press("?"); // letters choose in it
+  await page.waitForTimeout(300);
+  assert.equal(await page.getByRole("dialog").count(), 0);
+  await page.keyboard.press("Escape");
+  assert.equal(await menu.getAttribute("open"), null);
+  assert.equal(await focused(page), "SUMMARY.button");
+  await page.keyboard.press("Enter");
+  await menu.locator("select").focus();
+  await page.keyboard.press("Tab"); // out of it
+  await page.waitForFunction(() => document.querySelector("details.menu[open]") == null);
+  await visitor.leave();
+});
+
+pageTest("another tab's theme is this one's, too", standardRuns, async (fixture) => {
+  const context = await browser.newContext({ colorScheme: "light" });
+  const visitor = await Visitor.arrive(context, fixture.url);
+  const { page } = visitor;
+  await rows(page).first().waitFor();
+  const beside = await context.newPage();
+  await beside.goto(fixture.url);
+  await beside.getByRole("button", { name: /^Theme/ }).waitFor();
+  await page.getByRole("button", { name: /^Theme/ }).click(); // light
+  await page.getByRole("button", { name: /^Theme/ }).click(); // dark
+  await beside.waitForFunction(() => document.documentElement.dataset.theme === "dark");
+  await beside.getByRole("button", { name: "Theme: dark" }).waitFor();
+  await visitor.leave();
+  await context.close();
+});
+
+pageTest("after failures the network comes back: at once, then each second", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  await rows(page).first().waitFor();
+  let lost = 0;
+  await page.route(/api\/v1\/runs\?/, (route) => {
+    lost += 1;
+    return route.abort();
+  });
+  const end = Date.now() + kPatience;
+  while (lost < 4 && Date.now() < end) await page.waitForTimeout(50); // after 1, 2 and 4 s
+  await page.unroute(/api\/v1\/runs\?/);
+  const asked = () => fixture.count("GET", "/api/v1/runs");
+  const before = asked();
+  const began = Date.now();
+  await page.evaluate(() => void window.dispatchEvent(new Event("online")));
+  await visitor.seesNoMore("Controller unreachable");
+  assert.ok(Date.now() - began < 5000, "the pause would be 8 s");
+  while (asked() < before + 4 && Date.now() < end) await page.waitForTimeout(50);
+  assert.ok(Date.now() - began < 8000, "pauses are short again");
+  await visitor.leave(/ERR_FAILED/);
+});
+
+pageTest("an age grows, whatever was looked at before", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  await rows(page).first().locator("time").first().waitFor(); // has an age, and takes it away
+  await page.evaluate(() => void (location.hash = "#/runs/demo-4f2a91"));
+  await page.getByRole("navigation", { name: "Run details" }).waitFor();
+  await page.route("**/api/v1/**", (route) => route.abort());
+  await visitor.sees("Controller unreachable");
+  const text = page.getByText(/last data \d+ s ago/);
+  const age = async () => Number(/data (\d+) s/.exec(await text.innerText())[1]);
+  const first = await age();
+  await page.waitForTimeout(2500);
+  assert.ok((await age()) > first);
+  await visitor.leave(/ERR_FAILED/);
 });
