@@ -380,6 +380,8 @@ pageTest(
     entry.metrics.evaluations.push(...heldEvaluations);
     await visitor.page.getByRole("img", { name: /18 evaluations/ }).waitFor();
     await visitor.page.getByText("at step 900").waitFor();
+    entry.run.value = 0.0912;
+    await visitor.page.waitForFunction(() => /^9\.12.% demo · Regatta$/.test(document.title));
     assert.equal(fixture.cursors[0], 0);
     assert.equal(
       fixture.cursors.filter((cursor) => cursor === 0).length,

@@ -1,6 +1,7 @@
 // The page of a run in states and answers that the real controller seldom gives: against the
 // fixture's API, and with some answers changed or held back on their way.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, before } from "node:test";
 import { follow, kHostile, makeEvent, makeRun, ranksRun, series, standardRuns } from "./fixture.mjs";
 import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
@@ -110,6 +111,10 @@ pageTest("the timeline tells of all attempts while it draws the last", manyAttem
   await page.getByRole("button", { name: "Show all 8 attempts" }).click();
   await visitor.seesNoMore("The last 6 of 8 are drawn.");
   assert.equal(await strip.locator("svg.names text").count(), 8);
+  const widths = await strip.locator("rect.training").evaluateAll((all) =>
+    all.map((rect) => Number.parseFloat(rect.getAttribute("width"))),
+  );
+  for (const width of widths) assert.ok(Math.abs(width - (100 * 90) / 950) < 0.1, `${widths}`);
   assert.equal(await page.evaluate(() => document.activeElement.getAttribute("role")), "application");
   assert.match(plain(await label.getAttribute("aria-label")), wanted);
   await visitor.leave();
@@ -162,9 +167,84 @@ pageTest(
     const chart = page.locator("figure.chart", { hasText: "Training loss" });
     const label = await chart.locator("[role=img]").getAttribute("aria-label");
     assert.match(label, /^Training loss over time, 80 of 4,000 steps/);
+    await chart.getByRole("button", { name: /^Table/ }).click();
+    await chart.getByText("Rows 1 to 80 of 80").waitFor();
     await visitor.leave();
   },
 );
+
+const failures = (count) =>
+  Array.from({ length: count }, (_, i) => ({
+    ...{ launch: i + 1, job: null, nodes: `node0${i + 1}`, gpus: 1, exit_code: 1, signal: null },
+    ...{ submitted_at: "2026-11-21T12:00:00Z", ended_at: "2026-11-21T12:01:00Z", cause: null },
+    ...{ what: `reason ${i + 1};`, action: null },
+  }));
+pageTest(
+  "of many failures the newest are told",
+  one({ state: "failed", state_text: "failed after 5 attempts" }),
+  async (fixture) => {
+    fixture.entries[0].explanation = {
+      ...{ summary: "it failed", next: "nothing", waiting: null, failures_in_a_row: 5 },
+      ...{ launches: failures(5), avoided_nodes: [] },
+    };
+    const visitor = await arrive(fixture);
+    const { page } = visitor;
+    const panel = page.getByRole("region", { name: "After the failure" });
+    await panel.getByText("and 2 before").waitFor();
+    const text = await panel.innerText();
+    assert.deepEqual(text.match(/reason \d/g), ["reason 5", "reason 4", "reason 3"]);
+    await visitor.leave();
+  },
+);
+
+pageTest("the rates of a step are told while the cursor is on it", standardRuns, async (fixture) => {
+  const { metrics } = fixture.entry(kRun);
+  const visitor = await arrive(fixture);
+  const { page } = visitor;
+  const chart = page.locator("figure.chart", { hasText: "Samples per second" });
+  const readout = chart.locator(".readout");
+  await readout.getByText("tokens/s").waitFor();
+  const newest = await readout.innerText();
+  await chart.getByRole("application").focus();
+  await page.keyboard.press("Home");
+  const [, , , , samples, tokens] = metrics.steps[0];
+  const figure = (value) => Math.round(value).toLocaleString("en-US");
+  const words = `${figure(samples)} samples/s, ${figure(tokens)} tokens/s`;
+  await chart.locator("[aria-live]").getByText(words).waitFor({ state: "attached" });
+  assert.equal(plain(await readout.innerText()), words);
+  await page.getByRole("link", { name: "← All runs" }).focus();
+  await chart.locator("[aria-live]:empty").waitFor({ state: "attached" });
+  assert.equal(await readout.innerText(), newest);
+  await visitor.leave();
+});
+
+pageTest("a picture of a drawing has all of it", manyAttempts, async (fixture) => {
+  const visitor = await arrive(fixture);
+  const { page } = visitor;
+  const strip = page.locator("figure.strip");
+  await strip.locator("summary", { hasText: "Options" }).click();
+  const download = page.waitForEvent("download");
+  await strip.getByRole("button", { name: "Save as PNG" }).click();
+  const bytes = readFileSync(await (await download).path());
+  // The last column and the last row with another colour than the corner's, as shares of the picture.
+  const [right, bottom] = await page.evaluate(async (base64) => {
+    const data = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+    const image = await createImageBitmap(new Blob([data], { type: "image/png" }));
+    const { width, height } = image;
+    const context = new OffscreenCanvas(width, height).getContext("2d");
+    context.drawImage(image, 0, 0);
+    const pixels = new Uint32Array(context.getImageData(0, 0, width, height).data.buffer);
+    let [column, row] = [0, 0];
+    pixels.forEach((pixel, i) => {
+      if (pixel === pixels[0]) return;
+      column = Math.max(column, i % width);
+      row = Math.max(row, Math.floor(i / width));
+    });
+    return [column / width, row / height];
+  }, bytes.toString("base64"));
+  assert.ok(right > 0.9 && bottom > 0.8, `${right} ${bottom}`);
+  await visitor.leave();
+});
 
 pageTest("what was asked before an action does not undo its answer", one(), async (fixture) => {
   const visitor = await arrive(fixture);
