@@ -8,9 +8,9 @@ import { fileURLToPath } from "node:url";
 import { sourcesOf } from "./sources.mjs";
 
 const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const { show, history, plan, timeline, parseRoute, runHash } = await sourcesOf(`export * as show from "./src/base/format"; export * as history from "./src/run/history";
+const { show, history, plan, timeline, fullSpan, parseRoute, runHash } = await sourcesOf(`export * as show from "./src/base/format"; export * as history from "./src/run/history";
       export * as plan from "./src/plan/plan"; export * as timeline from "./src/parts/timeline";
-      export { parseRoute, runHash } from "./src/base/route";`);
+      export { parseRoute, runHash } from "./src/base/route"; export { fullSpan } from "./src/run/curve_rows";`);
 
 const plain = (text) => text.replaceAll("\u202f", " ");
 
@@ -430,6 +430,21 @@ test("the chosen cut is the one that the plan names", () => {
   );
   const unmarked = plan.rivals(made("another", cuts));
   assert.ok(unmarked.every((row) => !row.isChosen && row.against == null));
+});
+
+test("alternatives stand in the order of their means, which the planner goes by", () => {
+  const lucky = { ...cut("lucky", 2, 5), step_seconds: 1 };
+  const rows = plan.rivals({ cut: "b", alternatives: [lucky, cut("a", 2, 4), cut("b", 2, 3)] });
+  assert.deepEqual(rows.map((row) => row.alternative.name), ["b", "a", "lucky"]);
+});
+
+test("a chart looks ahead to the target until it is reached", () => {
+  const rows = { steps: [[100, 50, 5]], evaluations: [[100, 50, 0, 0, false, 0.1]] };
+  const known = { ...rows, prediction: { seconds: 90, low: 80, high: 100 } };
+  const run = { state: "running", state_text: "training", silent_seconds: null };
+  const end = (fields) => fullSpan("time", { ...run, target_reached: false, ...fields }, known).max;
+  assert.equal(end({}), 102);
+  assert.equal(end({ target_reached: true }), 50 * 1.015);
 });
 
 test("a predicted step comes from the timeline, or else from the chosen cut", () => {

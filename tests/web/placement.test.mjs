@@ -10,6 +10,7 @@ import { sourcesOf } from "./sources.mjs";
 const page = await sourcesOf(`export { nodeOfRank, nodesOf } from "./src/plan/placement";
       export { ownCut, unplannedText } from "./src/plan/plan";
       export { barsOf, farAbove, spreadOf } from "./src/plan/rank_shares";
+      export { farText } from "./src/plan/rank_bars";
       export { isOtherCut, compare } from "./src/plan/measured";
       export { placementText } from "./src/topology/fabric_view";
       export { fabricsOf } from "./src/topology/fabric";
@@ -17,7 +18,7 @@ const page = await sourcesOf(`export { nodeOfRank, nodesOf } from "./src/plan/pl
       export { expandHosts } from "./src/topology/hostlist";
       export { freeText } from "./src/nodes/free_together";
       export { nodesApi } from "./src/nodes/nodes_api";
-      export { standingOf, kStandingNames } from "./src/nodes/standing";
+      export { isFree, isSuspect, standingOf, kStandingNames } from "./src/nodes/standing";
       export { get, getOnce } from "./src/base/request";`);
 const plain = (text) => text.replaceAll("\u202f", " ");
 
@@ -28,6 +29,17 @@ test("ranks that a tenth more than the mean is computed on are those that are wa
   assert.deepEqual(page.farAbove([2, 2.2, 2]), []); // 2.2 is 1.06 of the mean
   assert.deepEqual([page.spreadOf([]), page.spreadOf([null])], [null, null]);
   assert.deepEqual([page.farAbove([0, 0]), page.farAbove([null])], [[], []]);
+});
+
+test("three of those that are waited for are named, and the others counted", () => {
+  const shares = (slow) => ({ compute_seconds: [...Array(20).fill(1), ...Array(slow).fill(2)] });
+  const named = (slow) => page.farText(shares(slow), undefined).match(/rank \d+/g).length;
+  assert.equal(page.farText(shares(0)), "No rank computes a tenth longer than the mean.");
+  assert.equal(named(2), 2);
+  assert.doesNotMatch(page.farText(shares(3)), /more/);
+  const text = page.farText(shares(4));
+  assert.match(text, /^The others wait for rank 20 \(1\.71 × the mean\), .* and 1 more\.$/);
+  assert.equal(named(4), 3);
 });
 
 test("a bar is as high as its rank's share of the most", () => {
@@ -141,6 +153,14 @@ test("how a gradient is cut without a plan, or against it", () => {
   ]) {
     assert.equal(page.ownCut(of(buckets)), own, JSON.stringify(buckets));
     assert.equal(page.unplannedText(of(buckets)), text, JSON.stringify(buckets));
+  }
+});
+
+test("a node is avoided from the controller's limit on", () => {
+  const node = (suspicion) => ({ state: "idle", usable: true, suspicion });
+  for (const [suspicion, isAvoided] of [[0, false], [0.89, false], [0.9, true], [1, true]]) {
+    assert.equal(page.isSuspect(node(suspicion)), isAvoided, `${suspicion}`);
+    assert.equal(page.isFree(node(suspicion)), !isAvoided, `${suspicion}`);
   }
 });
 

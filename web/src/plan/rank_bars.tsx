@@ -25,7 +25,7 @@ function spreadText(quantity: Quantity, { least, most, mean }: Spread): string {
 }
 
 // Who is waited for: "rank 5 on gpu-007 (1.32 × the mean)".
-function farText(shares: RankShares, attempt: Placed | undefined): string {
+export function farText(shares: RankShares, attempt: Placed | undefined): string {
   const values = shares.compute_seconds;
   const far = farAbove(values);
   const mean = spreadOf(values)?.mean;
