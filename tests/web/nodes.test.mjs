@@ -271,6 +271,9 @@ pageTest(
     };
     await visitor.sees("Unable to contact slurm controller");
     await visitor.sees("power (maintenance): gpu-[001-008]");
+    const moments = visitor.page.locator(".reservations time");
+    const [begin, end] = await moments.evaluateAll((all) => all.map((one) => one.dateTime));
+    assert.deepEqual([begin, end], [times.starts_at, times.ends_at]);
     await visitor.leave(/status of 404/); // of the topology, which it has not yet
   },
 );

@@ -226,6 +226,7 @@ pageTest(
   () => [],
   async (fixture) => {
     site(fixture);
+    fixture.nodes[2].gpus_allocated = 3;
     const visitor = await arrive(fixture, "#/nodes?view=grid");
     const { page } = visitor;
     await page.locator(".cells path.box").first().waitFor();
@@ -237,6 +238,9 @@ pageTest(
     await page.keyboard.press("ArrowRight");
     await page.locator(".map-readout", { hasText: "gpu-003" }).waitFor();
     assert.equal(await live(), "polite");
+    const { state, gpus, gpus_allocated: used } = fixture.nodes[2];
+    const words = `gpu-003: ${state} · ${used} of ${gpus.count} GPUs in use`;
+    assert.ok((await page.locator(".map-readout").innerText()).startsWith(words), words);
     await visitor.leave();
   },
 );
@@ -304,4 +308,46 @@ pageTest("machines without a fault have no part for faults", () => [], async (fi
   await visitor.sees("Free nodes together");
   assert.equal(await visitor.page.getByText("What the doctor finds").count(), 0);
   await visitor.leave();
+});
+
+pageTest("a controller that knows no findings is asked for them once", () => [], async (fixture) => {
+  site(fixture, 8);
+  fixture.findings = { status: 404, code: "not_found", detail: "no such route" };
+  const visitor = await arrive(fixture);
+  await visitor.sees("Free nodes together");
+  const asked = () => fixture.count("GET", "/api/v1/topology/findings");
+  while (asked() === 0) await visitor.page.waitForTimeout(50);
+  await visitor.page.waitForTimeout(500);
+  await visitor.page.evaluate(() => void document.dispatchEvent(new Event("visibilitychange")));
+  await visitor.page.waitForTimeout(500); // what is asked again is asked at once then
+  assert.equal(asked(), 1);
+  await visitor.leave(/status of 404/);
+});
+
+pageTest("a node's answer that comes late is not another node's", () => [], async (fixture) => {
+  site(fixture);
+  fixture.nodes[2].reason = "of the third";
+  fixture.nodes[3].reason = "of the fourth";
+  const visitor = await arrive(fixture, "#/nodes?view=grid");
+  const { page } = visitor;
+  await page.locator(".cells path.box").first().waitFor();
+  let letGo;
+  const held = new Promise((done) => (letGo = done));
+  await page.route(/name=gpu-003/, async (route) => {
+    const response = await route.fetch();
+    await held;
+    await route.fulfill({ response }).catch(() => undefined); // nobody waits for it any more
+  });
+  const asked = page.waitForRequest(/name=gpu-003/);
+  await page.evaluate(() => void (location.hash = "#/nodes?view=grid&node=gpu-003"));
+  await asked;
+  await page.evaluate(() => void (location.hash = "#/nodes?view=grid&node=gpu-004"));
+  const panel = page.getByRole("region", { name: "Node gpu-004" });
+  await panel.getByText("of the fourth").waitFor();
+  letGo();
+  for (let i = 0; i < 10; i += 1) {
+    await page.waitForTimeout(50);
+    assert.equal(await panel.getByText("of the third").count(), 0);
+  }
+  await visitor.leave(/ERR_ABORTED/);
 });
