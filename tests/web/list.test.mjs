@@ -519,3 +519,21 @@ pageTest("an age grows, whatever was looked at before", standardRuns, async (fix
   assert.ok((await age()) > first);
   await visitor.leave(/ERR_FAILED/);
 });
+
+pageTest("a filter that is taken away while it is typed stays away", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, `${fixture.url}#/?text=dem`);
+  const { page } = visitor;
+  const field = page.getByRole("textbox", { name: /^Search/ });
+  await page.getByRole("button", { name: "Remove all filters" }).waitFor();
+  // In one task: the address follows a moment after the last letter.
+  await field.evaluate((input) => {
+    input.value = "demo";
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    document.querySelector(".chips .quiet").click();
+  });
+  await page.waitForFunction(() => location.hash === "#/");
+  await page.waitForTimeout(500);
+  assert.equal(hash(page), "#/");
+  assert.equal(await field.inputValue(), "");
+  await visitor.leave();
+});

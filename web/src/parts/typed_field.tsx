@@ -18,6 +18,7 @@ export function TypedField({
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   useEffect(() => {
     if (value === typed.current) return; // it came back to us
+    clearTimeout(timer.current); // what is typed by now was for the text before
     typed.current = value;
     setText(value);
   }, [value]);
