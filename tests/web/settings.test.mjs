@@ -231,6 +231,31 @@ test("a session is forgotten in every tab of the browser", async () => {
   await context.close();
 });
 
+test("who skips an event reads how many are behind it", async () => {
+  const webhook = {
+    ...{ name: "pager", url: "http://h:1", kinds: [], state: "dead", failures: 9, error: null },
+    ...{ delivered: null, delivered_at: null, failing_since: null, next_try_at: null },
+  };
+  let waiting = 1;
+  const visitor = await arrive("/");
+  const { page } = visitor;
+  const answer = () => ({ webhooks: [{ ...webhook, waiting }] });
+  await page.route("**/api/v1/webhooks", (route) => route.fulfill({ json: answer() }));
+  await page.evaluate(() => void (location.hash = "#/settings"));
+  for (const [events, words] of [
+    [1, "Nothing waits behind it."],
+    [2, "The one behind it is sent next."],
+    [1234, "The 1,233 behind it are sent next."],
+  ]) {
+    waiting = events;
+    await page.locator('td[data-name="Waiting"]', { hasText: events.toLocaleString("en-US") }).waitFor();
+    await page.getByRole("button", { name: "Skip the event" }).click();
+    await visitor.sees(words);
+    await page.keyboard.press("Escape");
+  }
+  await visitor.leave();
+});
+
 test("hostile text stays text, and nothing is wider than a phone", async () => {
   const bad = `${kHostile}\u001b[31mred\u001b[0m\u202e`;
   const webhook = {

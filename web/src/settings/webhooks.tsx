@@ -22,9 +22,10 @@ const waiting = (events: number) =>
   events >= kMostCounted ? `${count(kMostCounted)} or more` : count(events);
 
 function behind(events: number): string {
-  if (events >= kMostCounted) return "All that wait behind it";
+  if (events >= kMostCounted) return "All that wait behind it are sent next.";
   const others = Math.max(0, events - 1);
-  return others === 1 ? "The one behind it" : `The ${count(others)} behind it`;
+  if (others === 0) return "Nothing waits behind it.";
+  return others === 1 ? "The one behind it is sent next." : `The ${count(others)} behind it are sent next.`;
 }
 
 // What is said where it fails. A request without an answer may have done what it asked for.
@@ -53,8 +54,7 @@ function SkipDialog({
       {(close) => (
         <>
           <p>
-            The event that fails is never sent to this receiver. {behind(webhook.waiting)}{" "}
-            {webhook.waiting === 2 ? "is" : "are"} sent next.
+            The event that fails is never sent to this receiver. {behind(webhook.waiting)}
           </p>
           {failure && (
             <p class="failure" role="alert">
