@@ -89,7 +89,7 @@ def figure(result):
             at = height * (1 - decade / decades)
             parts.append(f'<path d="M0 {at:.1f}H{width}" stroke="#ddd"/>')
             if n % columns == 0:
-                parts.append(f'<text x="-6" y="{at + 4:.1f}" text-anchor="end">{lowest * 10 ** decade:.2%}</text>')
+                parts.append(f'<text x="-6" y="{at + 4:.1f}" text-anchor="end">{100 * lowest * 10 ** decade:g} %</text>')
         for i, samples in enumerate(SAMPLES):
             parts.append(f'<text x="{place(i, 1)[0]:.1f}" y="{height + 15}" text-anchor="middle">{samples}</text>')
         for way, colour in zip(WAYS, COLOURS):
@@ -99,6 +99,7 @@ def figure(result):
             parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
             parts += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2.5" fill="{colour}"/>' for a, b in points]
         parts.append("</g>")
+    parts.append(f'<text x="{total[0] / 2:.0f}" y="{total[1] - 42}" text-anchor="middle">samples a rank; up: idle share</text>')
     x, y = left, total[1] - 18
     for way, colour in zip(WAYS, COLOURS):
         parts.append(f'<path d="M{x} {y - 4}h18" stroke="{colour}" stroke-width="3"/><text x="{x + 23}" y="{y}">{way}</text>')
