@@ -1,69 +1,16 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Run, RunEvent } from "../base/api";
+import type { Run } from "../base/api";
 import { api, hasEnded } from "../base/api";
 import type { Newest } from "./events";
-import { nameOf, newest, placeOf, withNewer, withOlder } from "./events";
-import * as show from "../base/format";
+import { newest, withNewer, withOlder } from "./events";
+import { EventTable } from "./event_table";
 import { ErrorPanel } from "../parts/notices";
-import { When } from "../parts/when";
 import { usePoll } from "../base/poll";
 import { PauseButton } from "./pause_button";
 
 const kFirst = 8; // events, until older ones are asked for
 const kOlder = 50;
 const kMostAtOnce = 1000; // the API's limit
-
-// Names and words come from journals, logs, Slurm and people.
-const clean = show.withoutEscapes;
-
-function EventRow({ event }: { event: RunEvent }) {
-  const place = placeOf(event);
-  return (
-    <tr>
-      <td class="nowrap">
-        <When at={event.at} />
-      </td>
-      <td class="reason">
-        {nameOf(clean(event.kind))}
-        {event.words && <span class="small">{clean(event.words)}</span>}
-      </td>
-      <td class={place.length > 0 ? "" : "none"} data-name="Where">
-        {place.map((part, index) => (
-          <span key={index}>
-            {index > 0 && ", "}
-            {clean(part)}
-          </span>
-        ))}
-        {place.length === 0 && show.kDash}
-      </td>
-      <td class={event.by ? "" : "none"} data-name="Asked by">
-        {event.by ? clean(event.by) : show.kDash}
-      </td>
-    </tr>
-  );
-}
-
-function EventTable({ events }: { events: RunEvent[] }) {
-  return (
-    <div class="scroll">
-      <table class="cards">
-        <thead>
-          <tr>
-            <th scope="col">Time</th>
-            <th scope="col">Event</th>
-            <th scope="col">Where</th>
-            <th scope="col">Asked by</th>
-          </tr>
-        </thead>
-        <tbody>
-          {events.map((event) => (
-            <EventRow key={event.number} event={event} />
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
 
 export function EventList({ run }: { run: Run }) {
   const [list, setList] = useState<Newest | null>(null);
@@ -101,7 +48,7 @@ export function EventList({ run }: { run: Run }) {
   const events = list?.events;
   // The run beside it changes each second, its events seldom.
   const table = useMemo(
-    () => (events != null && events.length > 0 ? <EventTable events={events} /> : null),
+    () => (events != null && events.length > 0 ? <EventTable events={events} ofRun /> : null),
     [events],
   );
   return (

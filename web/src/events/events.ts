@@ -1,5 +1,4 @@
 import type { EventPage, RunEvent } from "../base/api";
-import { count } from "../base/format";
 
 // Kinds of events that a run may have, in words. What else is to be said is in the event's own.
 const kNames = {
@@ -46,17 +45,6 @@ export type NamedKind = keyof typeof kNames;
 
 export function nameOf(kind: string): string {
   return Object.hasOwn(kNames, kind) ? kNames[kind as NamedKind] : kind;
-}
-
-// Which launch or attempt, how far it was, and on which nodes.
-export function placeOf(event: RunEvent): string[] {
-  const parts: string[] = [];
-  if (event.launch != null) parts.push(`launch ${event.launch}`);
-  if (event.attempt != null) parts.push(`attempt ${event.attempt}`);
-  if (event.checkpoint != null) parts.push(event.checkpoint);
-  else if (event.step != null) parts.push(`step ${count(event.step)}`);
-  if (event.node != null) parts.push(event.node);
-  return parts;
 }
 
 // The newest events of a run, the newest first.

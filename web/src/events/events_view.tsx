@@ -1,94 +1,20 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { count, kDash, withoutEscapes } from "../base/format";
+import { count, withoutEscapes } from "../base/format";
 import { useShortcuts } from "../base/keys";
 import { usePoll } from "../base/poll";
 import { messageOf } from "../base/request";
-import { runHash, setQuery } from "../base/route";
+import { setQuery } from "../base/route";
 import { Connection, ErrorPanel } from "../parts/notices";
-import { When } from "../parts/when";
+import { EventTable } from "./event_table";
 import { EventChips, EventFilters } from "./event_filters";
 import type { AnyEvent } from "./events_api";
 import { askEvents, filtersOf, kMostNew, kPageSize } from "./events_api";
-import { nodeHash, titleOf, toneOf } from "./kinds";
 import { PauseButton } from "./pause_button";
 
 const kEvery = 2000; // ms
 const kAtTop = 120; // pixels: a reader who has come no further down sees the new ones come in
 
 const clean = withoutEscapes;
-
-const kMarks = { bad: "✗", good: "✓", "": "·" } as const;
-
-// Of the run, not which run or node, which have columns of their own.
-function stageOf(event: AnyEvent): string[] {
-  const parts: string[] = [];
-  if (event.launch != null) parts.push(`launch ${event.launch}`);
-  if (event.attempt != null) parts.push(`attempt ${event.attempt}`);
-  if (event.checkpoint != null) parts.push(clean(event.checkpoint));
-  else if (event.step != null) parts.push(`step ${count(event.step)}`);
-  return parts;
-}
-
-function EventRow({ event }: { event: AnyEvent }) {
-  const tone = toneOf(event.kind);
-  const stage = stageOf(event);
-  const none = (value: unknown) => (value ? "" : "none");
-  return (
-    <tr data-event={event.number}>
-      <td class="nowrap" data-name="Time">
-        <When at={event.at} />
-      </td>
-      <td class="reason">
-        <span class={`event-name ${tone}`} title={clean(event.kind)}>
-          <span aria-hidden="true">{kMarks[tone]} </span>
-          {titleOf(clean(event.kind))}
-        </span>
-        {event.words && <span class="small">{clean(event.words)}</span>}
-      </td>
-      <td class={none(event.run)} data-name="Run">
-        {event.run ? <a href={runHash(event.run)}>{clean(event.run)}</a> : kDash}
-      </td>
-      <td class={none(stage[0])} data-name="Where">
-        {stage.map((part, index) => (
-          <span key={index} class="piece">
-            {part}
-            {index + 1 < stage.length && ", "}
-          </span>
-        ))}
-        {stage.length === 0 && kDash}
-      </td>
-      <td class={none(event.node)} data-name="Node">
-        {event.node ? <a href={nodeHash(event.node)}>{clean(event.node)}</a> : kDash}
-      </td>
-      <td class={none(event.by)} data-name="Asked by">
-        {event.by ? clean(event.by) : kDash}
-      </td>
-    </tr>
-  );
-}
-
-function EventTable({ events }: { events: AnyEvent[] }) {
-  return (
-    <div class="scroll">
-      <table class="cards">
-        <thead>
-          <tr>
-            {["Time", "Event", "Run", "Where", "Node", "Asked by"].map((title) => (
-              <th key={title} scope="col">
-                {title}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {events.map((event) => (
-            <EventRow key={event.number} event={event} />
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
 
 interface Shown {
   of: string; // filters and page

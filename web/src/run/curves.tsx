@@ -6,6 +6,7 @@ import * as show from "../base/format";
 import { usePreference } from "../base/preferences";
 import type { Pen, Span } from "../parts/chart";
 import { Chart, kStepAxis, kTimeAxis } from "../parts/chart";
+import { Choice } from "../parts/choice";
 import { Labels, checkpointMarks, crossing, dot, forecast, level } from "./curve_marks";
 import type { By } from "./curve_rows";
 import { amountOf, fullSpan, pastSpan, placeOf, reachedAt, roomFor, rowsBy } from "./curve_rows";
@@ -35,6 +36,7 @@ function stepsText(rows: History["steps"]): string {
 }
 
 const kOver: Record<By, string> = { time: "time", step: "steps" };
+const kChoices = Object.entries(kOver) as [By, string][];
 const axisOf = (by: By) => (by === "time" ? kTimeAxis : kStepAxis);
 
 interface CurveProps {
@@ -239,25 +241,6 @@ export function NoEvaluation({ run }: { run: Run }) {
   );
 }
 
-function AxisChoice({ by, onChange }: { by: By; onChange: (by: By) => void }) {
-  return (
-    <fieldset class="axis-choice">
-      <legend>Curves by</legend>
-      {(["time", "step"] as const).map((one) => (
-        <label key={one}>
-          <input
-            type="radio"
-            name="curves-by"
-            checked={by === one}
-            onChange={() => onChange(one)}
-          />
-          {one === "time" ? "time" : "steps"}
-        </label>
-      ))}
-    </fieldset>
-  );
-}
-
 // What the curves, their tables and files leave out, or have only the means of.
 function Sampled({ run, history }: { run: Run; history: History }) {
   const { shown, steps } = amountOf(history.steps);
@@ -289,7 +272,13 @@ export function Curves({ run, history }: { run: Run; history: History }) {
   return (
     <>
       <div class="curves-head">
-        <AxisChoice by={by} onChange={(next) => choose(next === "step" ? "step" : null)} />
+        <Choice
+          legend="Curves by"
+          group="curves-by"
+          of={kChoices}
+          chosen={by}
+          onChoose={(next) => choose(next === "step" ? "step" : null)}
+        />
         {repeated > 0 && (
           <span class="small">
             {show.count(repeated)} rows of steps that were trained again are left out.

@@ -8,6 +8,7 @@ import { usePoll } from "../base/poll";
 import { usePreference } from "../base/preferences";
 import { session } from "../base/session";
 import { kThemes, setTheme, theme } from "../base/theme";
+import { Choice } from "../parts/choice";
 import { Dialog } from "../parts/dialog";
 import { Connection, ErrorPanel } from "../parts/notices";
 import { kKeysOf, shownKey } from "./key_list";
@@ -36,20 +37,13 @@ function Looks() {
   const [columns, setColumns] = usePreference("columns");
   return (
     <Part title="Looks">
-      <fieldset class="themes">
-        <legend>Theme</legend>
-        {kThemes.map((name) => (
-          <label key={name}>
-            <input
-              type="radio"
-              name="theme"
-              checked={theme() === name}
-              onChange={() => setTheme(name)}
-            />
-            {kThemeTitles[name]}
-          </label>
-        ))}
-      </fieldset>
+      <Choice
+        legend="Theme"
+        group="theme"
+        of={kThemes.map((name) => [name, kThemeTitles[name]] as const)}
+        chosen={theme()}
+        onChoose={setTheme}
+      />
       <p>
         <button type="button" aria-disabled={columns == null} onClick={() => setColumns(null)}>
           Reset the columns of the list of runs

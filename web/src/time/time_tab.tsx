@@ -14,6 +14,7 @@ import { drawnName } from "../base/format";
 import { usePoll } from "../base/poll";
 import { Refusal } from "../base/request";
 import { setQuery, useRoute } from "../base/route";
+import { Choice } from "../parts/choice";
 import { DataTable } from "../parts/data_table";
 import { ErrorPanel } from "../parts/notices";
 import type { History } from "../run/history";
@@ -43,6 +44,7 @@ import {
 import { WhereItWent } from "./where_it_went";
 
 const kBesideEvery = 10_000; // ms; a run that is laid beside may train on
+const kChoices = Object.entries(kAxes).map(([name, { title }]) => [name as AxisName, title] as const);
 const kDashes = [[6, 4], [2, 3], [8, 3, 2, 3], [1, 4], [12, 4]];
 
 // A list in the address: no word twice, and what is no such list has none of them.
@@ -135,25 +137,6 @@ function useEach<T>(
     }));
   });
   return all;
-}
-
-function AxisChoice({ axis }: { axis: AxisName }) {
-  return (
-    <fieldset class="axis-choice">
-      <legend>By</legend>
-      {(Object.keys(kAxes) as AxisName[]).map((name) => (
-        <label key={name}>
-          <input
-            type="radio"
-            name="time-axis"
-            checked={name === axis}
-            onChange={() => setQuery({ x: name === "wall" ? null : name }, "replace")}
-          />
-          {kAxes[name].title}
-        </label>
-      ))}
-    </fieldset>
-  );
 }
 
 function Marks({ marks, axis, cut }: { marks: Mark[]; axis: AxisName; cut: boolean }) {
@@ -273,7 +256,13 @@ export function TimeTab({
     <>
       {refusal && <ErrorPanel title="The controller refused" text={refusal.message} />}
       <div class="curves-head time-head">
-        <AxisChoice axis={asked} />
+        <Choice
+          legend="By"
+          group="time-axis"
+          of={kChoices}
+          chosen={asked}
+          onChoose={(name) => setQuery({ x: name === "wall" ? null : name }, "replace")}
+        />
         <CurveMenu run={run} ids={ids} names={names} />
       </div>
       {others.notes.length > 0 && <p class="small">Not drawn: {others.notes.join("; ")}.</p>}
