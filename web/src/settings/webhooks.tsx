@@ -25,7 +25,8 @@ function behind(events: number): string {
   if (events >= kMostCounted) return "All that wait behind it are sent next.";
   const others = Math.max(0, events - 1);
   if (others === 0) return "Nothing waits behind it.";
-  return others === 1 ? "The one behind it is sent next." : `The ${count(others)} behind it are sent next.`;
+  if (others === 1) return "The one behind it is sent next.";
+  return `The ${count(others)} behind it are sent next.`;
 }
 
 // What is said where it fails. A request without an answer may have done what it asked for.
