@@ -1,5 +1,5 @@
 // What is computed for the view of time to accuracy. Pure, so that tests need no browser.
-import type { Charts, EvaluationRow, Run, Series } from "../base/api";
+import type { Charts, EvaluationRow, Prediction, Run, Series } from "../base/api";
 import * as show from "../base/format";
 import type { Kind, Strip } from "../run/strip";
 import { moment } from "../run/strip";
@@ -101,6 +101,18 @@ export function placeOfStep(series: Series | undefined, step: number): number | 
 export function waitOf(run: Pick<Run, "created_at" | "started_at">): number | null {
   const [submitted, first] = [moment(run.created_at), moment(run.started_at)];
   return submitted == null || first == null ? null : first - submitted;
+}
+
+// A prediction counts from the first step; null on an axis that is no time.
+export function predictionOn(
+  axis: AxisName,
+  wait: number | null,
+  prediction: Prediction | null,
+): Prediction | null {
+  if (!prediction || axis === "wall") return prediction;
+  if (axis !== "wall_since_submission" || wait == null) return null;
+  const { seconds, low, high } = prediction;
+  return { ...prediction, seconds: seconds + wait, low: low + wait, high: high + wait };
 }
 
 // Stretches of time in which nothing was trained, on the axis; none where it is no time.

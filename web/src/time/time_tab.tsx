@@ -3,7 +3,6 @@ import type {
   Attempts,
   Charts,
   Checkpoint,
-  Prediction,
   Run,
   RunEvent,
   Series,
@@ -36,6 +35,7 @@ import {
   idleOf,
   kAxes,
   placeOfStep,
+  predictionOn,
   referencePoints,
   seriesOf,
   thresholds,
@@ -188,14 +188,6 @@ function useOthers(run: Run, axis: AxisName, ids: string[], names: string[]) {
   }, [series, references, ids.join(","), names.join(","), axis, run.id, run.metric]);
 }
 
-// A prediction counts from the first step.
-function onAxis(axis: AxisName, wait: number | null, prediction: Prediction | null) {
-  if (!prediction || axis === "wall") return prediction;
-  if (axis !== "wall_since_submission" || wait == null) return null;
-  const { seconds, low, high } = prediction;
-  return { ...prediction, seconds: seconds + wait, low: low + wait, high: high + wait };
-}
-
 function Nothing({ run }: { run: Run }) {
   return (
     <p class="nothing">
@@ -247,7 +239,7 @@ export function TimeTab({
     ...{ run, axis, curve, idle, marks, own: others.own, now: now ?? 0 },
     others: others.curves,
     reached: reachedOn(axis, run, told?.time ?? null, series),
-    prediction: onAxis(axis, wait, prediction),
+    prediction: predictionOn(axis, wait, prediction),
   };
   const refusal = health.refusal ?? curves.refusal;
   const hasCurve = curve.kept.length > 0 || curve.abandoned.length > 0;
