@@ -102,6 +102,18 @@ test("a pinned baseline stays in the address, and differences are from it", asyn
     `−${Math.abs(points).toFixed(2)} points`,
   );
   assert.equal(await cell(page, a, "value").locator(".small").count(), 0);
+  // With another baseline the others are marked, and it goes from the address with its run.
+  const lineB = page.locator(`tr[data-subject="${b}"]`);
+  const last = lineB.getByRole("button", { name: /^Baseline/ });
+  assert.equal(await last.getAttribute("aria-pressed"), "false");
+  await last.press("Enter");
+  await page.waitForFunction((id) => location.hash.includes(`base=${id}`), b);
+  assert.equal(await last.getAttribute("aria-pressed"), "true");
+  const marked = page.locator(".differences tbody tr").first().locator("td");
+  await marked.nth(0).locator("text=≠").waitFor();
+  assert.equal(await marked.nth(1).locator("text=≠").count(), 0);
+  await lineB.getByRole("button", { name: /^Take .* out$/ }).press("Enter");
+  await page.waitForFunction((id) => !location.hash.includes(id), b);
   await visitor.leave(kNoPlan);
 });
 
