@@ -232,6 +232,8 @@ test("the end is shown and followed, pause and all; what is left out is said", a
   assert.equal(number(all), size);
   assert.equal(number(last), size);
   assert.ok(number(last) - number(first) <= 512 * 1024);
+  const left = size - (number(last) - number(first));
+  assert.ok(text.includes(`; ${(left / 1e6).toFixed(2)}\u202fMB are left out here.`), text);
   appendFileSync(path, "appended while followed\n");
   await log(page).getByText("appended while followed").waitFor();
   assert.ok(await atEnd());
@@ -515,5 +517,40 @@ test("a byte is gone to, and one behind the end is the last", async () => {
   await page.getByRole("textbox", { name: "Go to byte" }).fill("99999999999");
   await page.getByRole("button", { name: "Go", exact: true }).click();
   await page.waitForFunction(() => /at=\d{7}(&|$)/.test(location.hash));
+  // The byte is of this log, and of no other that is chosen.
+  await page.locator(".log-choice select").selectOption(small);
+  await page.waitForFunction((file) => location.hash.includes(encodeURIComponent(file)), small);
+  assert.deepEqual([queryOf(page).get("at"), queryOf(page).get("of")], [null, null]);
+  await visitor.sees("All of it:");
+  await visitor.leave();
+});
+
+test("a search says nothing once another has taken its place", async () => {
+  const visitor = await arrive();
+  const { page } = visitor;
+  await log(page).waitFor();
+  let letGo;
+  const held = new Promise((done) => (letGo = done));
+  await page.route(/grep=slow/, async (route) => {
+    await held;
+    const lines = [{ line: 1, offset: 0, match: true, text: "slow" }];
+    const json = { file: null, lines, scanned_bytes: 1, next: null };
+    await route.fulfill({ json }).catch(() => undefined); // nobody waits for it any more
+  });
+  const search = async (text) => {
+    await page.getByRole("searchbox").fill(text);
+    await page.keyboard.press("Enter");
+  };
+  const asked = page.waitForRequest(/grep=slow/);
+  await search("slow");
+  await asked;
+  await search("FATAL");
+  const status = page.locator(".hits-head");
+  await status.getByText(/^1 of 1 matching line; all of it searched/).waitFor();
+  const at = queryOf(page).get("at");
+  letGo();
+  await page.waitForTimeout(500);
+  assert.match(await status.innerText(), /^1 of 1 matching line/);
+  assert.equal(queryOf(page).get("at"), at);
   await visitor.leave();
 });
