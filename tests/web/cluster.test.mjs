@@ -241,6 +241,8 @@ test("replayed steps are those of the runs' own histories", async () => {
   }
   assert.ok(hours > 0.1);
   const visitor = await arrive("/cluster?days=30");
+  assert.equal(await visitor.page.getByRole("combobox").inputValue(), "30");
+  await visitor.sees(/runs submitted in the last 30 days/);
   const text = await visitor.page.locator(".replayed strong").innerText();
   assert.ok(Math.abs(Number(text) - hours) < 0.02, `${text} of ${hours}`);
   await visitor.leave();
@@ -339,6 +341,7 @@ test("Slurm's nodes, live runs and faults are added up, as text", async () => {
     "15 of 24",
     "3,000 runs are not over; what follows is of the newest 3.",
     "new ones longest for 2 h 05 min",
+    "16\nof running runs", // and none of those that wait
   ]) {
     assert.ok(present.replaceAll("\u202f", " ").includes(text), `${text} in ${present}`);
   }

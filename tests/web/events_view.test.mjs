@@ -113,6 +113,10 @@ test("filters stand in the address and hold what they say", async () => {
   await page.reload();
   await rows(page).first().waitFor();
   assert.deepEqual(await numbers(page), expected);
+  for (const [label, text] of [["Node", "gpu-001"], ["Asked by", "token"]]) {
+    await page.getByLabel(label, { exact: true }).fill(text);
+    await page.waitForFunction((word) => location.hash.includes(`=${word}`), text);
+  }
   await page.getByRole("button", { name: "Only problems" }).click();
   await page.getByText("No event passes all of these filters.").waitFor();
   await page.getByRole("button", { name: "Remove all filters" }).click();

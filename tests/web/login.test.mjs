@@ -87,6 +87,18 @@ loginTest("a restarted controller ends the session in the middle", standardRuns,
   await visitor.leave(/status of 401/);
 });
 
+loginTest("a refused download ends the session, too", standardRuns, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, linkOf(fixture, "/runs/demo-4f2a91/log"));
+  const { page } = visitor;
+  const download = page.getByRole("button", { name: "Download the log" });
+  await download.waitFor();
+  const refusal = { status: 401, code: "unauthorized", detail: "run 'regatta open'" };
+  await page.route("**/logs/download", (route) => route.fulfill({ status: 401, json: refusal }));
+  await download.click();
+  await visitor.sees(kNeedsLink);
+  await visitor.leave(/status of 401/);
+});
+
 loginTest("a run in a new tab, and what tabs tell each other", standardRuns, async (fixture) => {
   const visitor = await Visitor.arrive(browser, linkOf(fixture));
   const { page } = visitor;

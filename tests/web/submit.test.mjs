@@ -191,6 +191,10 @@ test("what is refused is said above and at its field", async () => {
   assert.equal(await page.locator(".notice.error").count(), 0);
   await page.locator("#submit-after").fill("nobody");
   await page.locator(".field-row.bad", { hasText: "no run 'nobody'" }).waitFor();
+  await page.locator("#submit-after").fill("");
+  await standing(page, "Ready to submit.");
+  await page.locator("#submit-tags").fill("bad&tag"); // nothing else is another
+  await page.locator(".field-row.bad", { hasText: "tag" }).waitFor();
   await visitor.leave(kRefused);
 });
 
