@@ -1,0 +1,13 @@
+// The keys of run files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace regatta::orchestrator::sweeps {
+
+// Those of run_file_schema() that have a value, and neither a mapping nor a list of mappings:
+// "optimizer.learning_rate". Without `name`, by which a run is called.
+[[nodiscard]] std::vector<std::string> run_file_keys();
+
+}  // namespace regatta::orchestrator::sweeps
