@@ -49,7 +49,8 @@ struct SweepHistory {
 struct RankedTrial {
   int number = 0;
   double objective = 0;
-  std::int64_t budget = 0;  // that the objective is of; 0: the run file's own
+  std::int64_t budget =
+      0;  // where it is ranked: its highest rung with an objective, or the goal of all
 };
 // Best first. By the objective at the end of the budget; under Asha those that got to a higher rung
 // come first, and whoever ended by itself before its goal counts as having got to the last. Ties go

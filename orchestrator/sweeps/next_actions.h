@@ -36,12 +36,12 @@ struct NextActions {
 };
 
 // What to do now. Pure and deterministic; each action is decided from the history that the ones
-// before it leave, so after apply() of some of them it gives the others. The sweep is as
+// before it leave, so after carry_out() of some of them it gives the others. The sweep is as
 // read_sweep() gives it (the program ends if trials or concurrency are below 1).
 [[nodiscard]] NextActions next_actions(const Sweep& sweep, const SweepHistory& history);
 
 // The history once `action` is carried out. The trial of a stop or continuation must be there, that
 // of a start must not (the program ends).
-void apply(const SweepAction& action, SweepHistory* history);
+void carry_out(const SweepAction& action, SweepHistory* history);
 
 }  // namespace regatta::orchestrator::sweeps

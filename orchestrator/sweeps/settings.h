@@ -17,8 +17,8 @@ enum class BudgetUnit { Steps, Samples };
 
 struct SweepSettings {
   SweepMethod method = SweepMethod::Random;
-  int trials = 0;  // tried in all, failed ones too; at least 1; of a grid at most its points
-  int concurrency = 1;     // trials that train at once, at least 1
+  int trials = 0;       // tried in all, failed ones too; at least 1; of a grid at most its points
+  int concurrency = 1;  // trials that train at once, at least 1
   std::uint64_t seed = 1;  // of all draws
   ObjectiveKind objective = ObjectiveKind::Metric;
   runs::Better better = runs::Better::Lower;

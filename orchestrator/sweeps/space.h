@@ -20,7 +20,7 @@ using SweepValues = std::map<std::string, SweepValue>;
 // true, false and finite numbers as such; all else is a word.
 [[nodiscard]] SweepValue value_of(const std::string& text);
 // As a run file would have it, without quotes; value_of() reads it back.
-[[nodiscard]] std::string text_of(const SweepValue& value);
+[[nodiscard]] std::string as_text(const SweepValue& value);
 // Numbers by what they are, whole or not.
 [[nodiscard]] bool same_value(const SweepValue& a, const SweepValue& b);
 // Of a number; nothing of other values.
@@ -37,10 +37,10 @@ struct SweepCondition {
 struct SweepParameter {
   std::string key;  // of the run file: "optimizer.learning_rate"
   ParameterKind kind = ParameterKind::Uniform;
-  double low = 0, high = 0;         // not of Choice; both are values of it; whole for Integer
-  bool logarithmic = false;         // LogUniform, and Integers that are spread by their logarithm
-  std::vector<SweepValue> choices;  // of Choice
-  int points = 0;                   // of a grid, not of Choice; 0: not said
+  double low = 0, high = 0;          // not of Choice; both are values of it; whole for Integer
+  bool logarithmic = false;          // LogUniform, and Integers that are spread by their logarithm
+  std::vector<SweepValue> choices;   // of Choice
+  int points = 0;                    // of a grid, not of Choice; 0: not said
   std::vector<SweepCondition> when;  // all must hold
 };
 

@@ -1,0 +1,241 @@
+#include "orchestrator/sweeps/tpe.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <numbers>
+
+#include "orchestrator/sweeps/draws.h"
+#include "orchestrator/sweeps/next_actions.h"
+#include "tests/orchestrator/sweeps/play.h"
+
+namespace regatta::orchestrator::sweeps {
+namespace {
+
+using Function = std::function<double(const SweepTrial&)>;
+
+// Branin and Hoo's function on [−5, 10] × [0, 15]; its least value is 0.397887 at (π, 2.275) and
+// two other points (Dixon & Szegő, Towards Global Optimisation 2, 1978).
+double branin(double x, double y) {
+  constexpr double kPi = std::numbers::pi;
+  const double a = y - 5.1 / (4 * kPi * kPi) * x * x + 5 / kPi * x - 6;
+  return a * a + 10 * (1 - 1 / (8 * kPi)) * std::cos(x) + 10;
+}
+double branin_of(const SweepTrial& trial) {
+  return branin(15 * number_of(trial, "x0") - 5, 15 * number_of(trial, "x1"));
+}
+
+// Hartmann's function of six variables on [0, 1]^6; its least value is −3.32237 at (0.20169,
+// 0.150011, 0.476874, 0.275332, 0.311652, 0.6573) (same book).
+double hartmann(const double (&x)[6]) {
+  constexpr double kAlpha[] = {1, 1.2, 3, 3.2};
+  constexpr double kA[4][6] = {{10, 3, 17, 3.5, 1.7, 8},
+                               {0.05, 10, 17, 0.1, 8, 14},
+                               {3, 3.5, 1.7, 10, 17, 8},
+                               {17, 8, 0.05, 10, 0.1, 14}};
+  constexpr double kP[4][6] = {{0.1312, 0.1696, 0.5569, 0.0124, 0.8283, 0.5886},
+                               {0.2329, 0.4135, 0.8307, 0.3736, 0.1004, 0.9991},
+                               {0.2348, 0.1451, 0.3522, 0.2883, 0.3047, 0.6650},
+                               {0.4047, 0.8828, 0.8732, 0.5743, 0.1091, 0.0381}};
+  double sum = 0;
+  for (int i = 0; i < 4; ++i) {
+    double exponent = 0;
+    for (int j = 0; j < 6; ++j) exponent += kA[i][j] * (x[j] - kP[i][j]) * (x[j] - kP[i][j]);
+    sum -= kAlpha[i] * std::exp(-exponent);
+  }
+  return sum;
+}
+double hartmann_of(const SweepTrial& trial) {
+  const double x[6] = {number_of(trial, "x0"), number_of(trial, "x1"), number_of(trial, "x2"),
+                       number_of(trial, "x3"), number_of(trial, "x4"), number_of(trial, "x5")};
+  return hartmann(x);
+}
+
+// As one tunes: a rate on its logarithm, a size in powers, and one of two optimizers, each with a
+// parameter of its own.
+Space tuned_space() {
+  SweepParameter rate{"rate", ParameterKind::LogUniform, 1e-6, 1, true, {}, 0, {}};
+  SweepParameter size{"size", ParameterKind::Integer, 1, 1024, true, {}, 0, {}};
+  SweepParameter name{"name", ParameterKind::Choice, 0, 0, false, {"adamw", "lamb", "sgd"}, 0, {}};
+  SweepParameter beta{"beta", ParameterKind::Uniform, 0, 1, false, {}, 0, {{"name", {"lamb"}}}};
+  SweepParameter slope{"slope", ParameterKind::Uniform, 0, 1, false, {}, 0, {{"name", {"sgd"}}}};
+  return Space({rate, size, name, beta, slope});
+}
+double tuned_of(const SweepTrial& trial) {
+  const double rate = std::log10(number_of(trial, "rate")) + 3;
+  const double size = std::log2(number_of(trial, "size")) - 6;
+  const std::string name = as_text(trial.values.at("name"));
+  double loss = rate * rate + 0.1 * size * size;
+  if (name == "adamw") loss += 0.3;
+  if (name == "lamb") loss += 2 * std::abs(number_of(trial, "beta") - 0.8);
+  if (name == "sgd") loss += 1 + number_of(trial, "slope");
+  return loss;
+}
+
+Sweep sweep_of(const Space& space, SweepMethod method, std::uint64_t seed, int trials,
+               int concurrency = 1) {
+  Sweep sweep;
+  sweep.space = space;
+  sweep.settings.method = method;
+  sweep.settings.seed = seed;
+  sweep.settings.trials = trials;
+  sweep.settings.concurrency = concurrency;
+  sweep.settings.max_budget = 1;
+  return sweep;
+}
+
+double best_of(const Sweep& sweep, const Function& function) {
+  World world;
+  world.objective = [&](const SweepTrial& trial, std::int64_t) { return function(trial); };
+  const Played played = play(sweep, world);
+  return ranking(sweep.settings, played.history).front().objective;
+}
+
+struct Contest {
+  const char* name;
+  Space space;
+  Function function;
+  int trials;
+};
+
+std::vector<Contest> contests() {
+  return {{"Branin", unit_space(2), branin_of, 60},
+          {"Hartmann", unit_space(6), hartmann_of, 80},
+          {"conditional", tuned_space(), tuned_of, 60}};
+}
+
+// How often TPE ends with a better point than random search on the same budget.
+int wins(const Contest& of, int seeds, int concurrency) {
+  int won = 0;
+  for (int seed = 1; seed <= seeds; ++seed) {
+    const auto number = static_cast<std::uint64_t>(seed);
+    const double tpe =
+        best_of(sweep_of(of.space, SweepMethod::Tpe, number, of.trials, concurrency), of.function);
+    const double random = best_of(
+        sweep_of(of.space, SweepMethod::Random, number, of.trials, concurrency), of.function);
+    won += tpe < random ? 1 : 0;
+  }
+  return won;
+}
+
+TEST(Tpe, TheFunctionsHaveTheirPublishedMinima) {
+  EXPECT_NEAR(branin(std::numbers::pi, 2.275), 0.397887, 1e-6);
+  EXPECT_NEAR(branin(-std::numbers::pi, 12.275), 0.397887, 1e-6);
+  EXPECT_NEAR(hartmann({0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573}), -3.32237, 1e-5);
+}
+
+TEST(Tpe, FindsABetterPointThanRandomSearch) {
+  for (const Contest& contest : contests()) {
+    const int won = wins(contest, 10, 1);
+    std::printf("%s, %d trials: better in %d of 10\n", contest.name, contest.trials, won);
+    EXPECT_GE(won, 8) << contest.name;
+  }
+}
+
+TEST(Tpe, FindsABetterPointOnFourSlots) {
+  for (const Contest& contest : contests()) {
+    const int won = wins(contest, 10, 4);
+    std::printf("%s, %d trials on 4 slots: better in %d of 10\n", contest.name, contest.trials,
+                won);
+    EXPECT_GE(won, 8) << contest.name;
+  }
+}
+
+// Twenty finished trials of the tuned space.
+SweepHistory finished(const Sweep& sweep, int trials = 20) {
+  SweepHistory history;
+  for (int number = 1; number <= trials; ++number) {
+    SweepTrial trial;
+    trial.number = number;
+    trial.values = random_values(sweep.space, 99, number);
+    trial.goal = 1;
+    trial.state = TrialState::Finished;
+    trial.reports = {{1, tuned_of(trial)}};
+    history.trials.push_back(trial);
+  }
+  return history;
+}
+
+TEST(Tpe, IsRandomUntilTenTrialsHaveAnObjective) {
+  const Sweep sweep = sweep_of(tuned_space(), SweepMethod::Tpe, 3, 100);
+  EXPECT_EQ(tpe_values(sweep, finished(sweep, 9), 50), random_values(sweep.space, 3, 50));
+  EXPECT_NE(tpe_values(sweep, finished(sweep, 10), 50), random_values(sweep.space, 3, 50));
+}
+
+TEST(Tpe, FailedAndRunningTrialsLeaveNoTrace) {
+  const Sweep sweep = sweep_of(tuned_space(), SweepMethod::Tpe, 3, 100);
+  SweepHistory history = finished(sweep);
+  const SweepValues values = tpe_values(sweep, history, 50);
+  SweepTrial other = history.trials.front();
+  other.number = 30;
+  other.state = TrialState::Failed;
+  other.reports = {{1, -100}};
+  history.trials.push_back(other);
+  EXPECT_EQ(tpe_values(sweep, history, 50), values);
+  history.trials.back().state = TrialState::Running;
+  history.trials.back().reports.clear();
+  EXPECT_EQ(tpe_values(sweep, history, 50), values);
+  history.trials.back().reports = {{1, -100}};
+  EXPECT_NE(tpe_values(sweep, history, 50), values);
+}
+
+TEST(Tpe, WhatDivergedIsTheWorst) {
+  const Sweep sweep = sweep_of(tuned_space(), SweepMethod::Tpe, 3, 100);
+  SweepHistory history = finished(sweep), worse = history;
+  history.trials[4].reports = {{1, std::nan("")}};
+  worse.trials[4].reports = {{1, 1e300}};
+  EXPECT_EQ(tpe_values(sweep, history, 50), tpe_values(sweep, worse, 50));
+  history.trials[4].reports = {{1, -std::numeric_limits<double>::infinity()}};
+  EXPECT_EQ(tpe_values(sweep, history, 50), tpe_values(sweep, worse, 50));
+}
+
+// A parameter is estimated from its own values alone, in the trials where it was active.
+TEST(Tpe, EachParameterIsEstimatedByItself) {
+  const Sweep sweep = sweep_of(tuned_space(), SweepMethod::Tpe, 3, 100);
+  const SweepHistory history = finished(sweep);
+  SweepHistory other = history;
+  for (SweepTrial& trial : other.trials) {
+    trial.values["rate"] = 0.5 * number_of(trial, "rate") + 1e-6;
+    if (trial.values.count("slope") != 0) trial.values["slope"] = 0.5;
+  }
+  int with_beta = 0;
+  for (int trial = 50; trial < 80; ++trial) {
+    SweepValues values = tpe_values(sweep, history, trial);
+    SweepValues changed = tpe_values(sweep, other, trial);
+    EXPECT_NE(values.at("rate"), changed.at("rate"));
+    values.erase("rate");
+    changed.erase("rate");
+    values.erase("slope");
+    changed.erase("slope");
+    EXPECT_EQ(values, changed);
+    with_beta += values.count("beta") != 0 ? 1 : 0;
+  }
+  EXPECT_GT(with_beta, 0);
+}
+
+// Nearly all good trials have one value, all others another.
+TEST(Tpe, GoesWhereTheGoodTrialsAre) {
+  const Sweep sweep = sweep_of(tuned_space(), SweepMethod::Tpe, 3, 100);
+  SweepHistory history = finished(sweep, 60);
+  for (SweepTrial& trial : history.trials) {
+    const bool good = trial.number % 6 == 0;
+    trial.values = {{"rate", good ? 1e-4 : 1e-1},
+                    {"size", std::int64_t{good ? 32 : 512}},
+                    {"name", good ? "lamb" : "adamw"}};
+    if (good) trial.values["beta"] = 0.25;
+    trial.reports = {{1, good ? 1.0 : 2.0}};
+  }
+  for (int number = 70; number < 90; ++number) {
+    SweepTrial next;
+    next.values = tpe_values(sweep, history, number);
+    EXPECT_EQ(as_text(next.values.at("name")), "lamb");
+    EXPECT_NEAR(std::log10(number_of(next, "rate")), -4, 0.7);
+    EXPECT_NEAR(std::log2(number_of(next, "size")), 5, 1.2);
+    EXPECT_NEAR(number_of(next, "beta"), 0.25, 0.25);
+  }
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator::sweeps
