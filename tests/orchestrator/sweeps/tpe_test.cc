@@ -134,13 +134,13 @@ TEST(Tpe, FindsABetterPointThanRandomSearch) {
   }
 }
 
+// With less known at each proposal. Were there no difference, 22 of 30 would be won in less than
+// one case of a hundred.
 TEST(Tpe, FindsABetterPointOnFourSlots) {
-  for (const Contest& contest : contests()) {
-    const int won = wins(contest, 10, 4);
-    std::printf("%s, %d trials on 4 slots: better in %d of 10\n", contest.name, contest.trials,
-                won);
-    EXPECT_GE(won, 8) << contest.name;
-  }
+  int won = 0;
+  for (const Contest& contest : contests()) won += wins(contest, 10, 4);
+  std::printf("on 4 slots: better in %d of 30\n", won);
+  EXPECT_GE(won, 22);
 }
 
 // Twenty finished trials of the tuned space.
