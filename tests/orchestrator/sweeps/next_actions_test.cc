@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ostream>
 #include <string>
 #include <variant>
 
@@ -106,6 +107,9 @@ struct Case {
   int trials, concurrency;
   double broken, diverged, early;  // shares
 };
+
+// Or a test would be listed with the bytes of its row, of which some are addresses.
+void PrintTo(const Case& row, std::ostream* out) { *out << row.name; }
 
 const Case kCases[] = {
     {"grid", SweepMethod::Grid, 0, 3, 0, 0, 0},
