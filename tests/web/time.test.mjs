@@ -663,6 +663,7 @@ test("hostile and long names of curves are cut where they are drawn, read out an
     route.fulfill({ json: { name: bad, threshold: 0.6, evaluations: kPoints } }),
   );
   await page.evaluate((to) => (location.hash = to), `#/runs/${id}/time?${beside}`);
+  await page.locator("h1", { hasText: "=HYPERLINK" }).waitFor(); // of the next round
   await page.locator(".time-legend").waitFor();
   await page.getByText("Not drawn: none is not known.").waitFor();
   assert.equal(await page.locator("h1").innerText(), `=HYPERLINK(1)${"x".repeat(200)}`);
