@@ -811,6 +811,7 @@ seededRun("tags and a note are changed by keyboard alone", async () => {
   const dialog = page.getByRole("dialog", { name: /^Tags and note of/ });
   await dialog.waitFor();
   await seeded.ask(`runs/${run.id}/labels`, { method: "POST", body: { add_tags: ["meanwhile"] } });
+  await page.locator(".run-labels", { hasText: "meanwhile" }).waitFor();
   await page.keyboard.press("Control+a");
   await page.keyboard.type("kept bad&tag");
   await page.keyboard.press("Enter");
