@@ -16,6 +16,7 @@ export function Notices({
   failure,
   draft,
   setAgain,
+  onLeaveOut,
   lost,
   notSent,
 }: {
@@ -24,6 +25,7 @@ export function Notices({
   failure: string | null;
   draft: Draft;
   setAgain: string[]; // keys
+  onLeaveOut: () => void; // of these
   lost: boolean;
   notSent: string | null;
 }) {
@@ -41,7 +43,7 @@ export function Notices({
           text={withoutEscapes(source.failure)}
         />
       )}
-      {setAgain.length > 0 && <SetAgain keys={setAgain} />}
+      {setAgain.length > 0 && <SetAgain keys={setAgain} onLeaveOut={onLeaveOut} />}
       {notSent && (
         <section class="notice error" role="alert">
           <strong>No answer to the submission</strong>: {withoutEscapes(notSent)}.{" "}
@@ -54,7 +56,7 @@ export function Notices({
   );
 }
 
-function SetAgain({ keys }: { keys: string[] }) {
+function SetAgain({ keys, onLeaveOut }: { keys: string[]; onLeaveOut: () => void }) {
   const variables = keys.filter((key) => key.startsWith("slurm.environment."));
   return (
     <section class="notice warning" role="status">
@@ -63,6 +65,11 @@ function SetAgain({ keys }: { keys: string[] }) {
       {variables.length > 0 &&
         " The controller tells nobody the values of variables; those of the site’s defaults come" +
           " by themselves."}
+      <div class="buttons-left">
+        <button type="button" onClick={onLeaveOut}>
+          Leave {keys.length === 1 ? "it" : "them"} out
+        </button>
+      </div>
     </section>
   );
 }

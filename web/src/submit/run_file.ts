@@ -1,5 +1,7 @@
 // A run file's values between its text, the form and the controller.
 import type { Field, Kind, Schema } from "./schema";
+import type { Written } from "./written";
+import { written } from "./written";
 
 export type Values = Record<string, unknown>;
 
@@ -88,9 +90,7 @@ function prunedTable(config: Values, schema: Schema, prefix: string, task: unkno
     if (empty && prefix.split(".")[0] === "slurm") continue;
     const sure = !kOfTask.has(key) || task === "pretraining";
     if (sure && own.default !== undefined && same(value, own.default)) continue;
-    if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value)) {
-      continue; // see notCarried
-    }
+    if (isRounded(value)) continue; // see notCarried
     kept[name] = value;
   }
   return kept;
@@ -98,11 +98,36 @@ function prunedTable(config: Values, schema: Schema, prefix: string, task: unkno
 
 const kEnvironment = "slurm.environment";
 
+// Layers and width of each preset (docs/formats/run_file.md); the first is the default.
+const kPresets: Record<string, [number, number]> = {
+  tiny: [2, 128],
+  mini: [4, 256],
+  small: [4, 512],
+  medium: [8, 512],
+  base: [12, 768],
+  large: [24, 1024],
+};
+const kSizes = ["layers", "hidden", "heads", "feed_forward"];
+
+// A model whose sizes are those of a preset, which a configuration has in their place.
+function withPreset(values: Values): Values {
+  const { model } = values;
+  if (!isTable(model)) return values;
+  const found = Object.entries(kPresets).find(([, [layers, hidden]]) =>
+    same(kSizes.map((name) => model[name]), [layers, hidden, hidden / 64, 4 * hidden]),
+  );
+  if (!found) return values;
+  const rest = Object.entries(model).filter(([name]) => !kSizes.includes(name));
+  const preset = found[0] === "tiny" ? undefined : found[0];
+  const next = withValue(values, "model", rest.length > 0 ? Object.fromEntries(rest) : undefined);
+  return preset == null ? next : withValue(next, "model.preset", preset);
+}
+
 // A run's configuration without what is so by itself, and without what notCarried() names.
 export function pruned(config: Values, schema: Schema): Values {
   // A run that was submitted with the defaults of a site has them in it: an empty value is one
   // that nobody has set. A variable may well be empty.
-  const kept = prunedTable(config, schema, "", config.task ?? "pretraining");
+  const kept = withPreset(prunedTable(config, schema, "", config.task ?? "pretraining"));
   const all = valueAt(config, kEnvironment);
   const told = isTable(all) ? Object.entries(all).filter(([, value]) => value !== null) : [];
   const environment = told.length > 0 ? Object.fromEntries(told) : undefined;
@@ -123,12 +148,64 @@ export function namedIn(text: string, keys: string[]): string[] {
   return keys.filter((key) => text.includes(key.slice(key.lastIndexOf(".") + 1)));
 }
 
+const isRounded = (value: unknown) =>
+  typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
+
+// Whether a key that the text does not set may yet be in the configuration without its defaults:
+// by a preset, the task, or the files of the site and the user.
+function comesByItself(key: string, set: Written): boolean {
+  const [table = "", name = ""] = key.split(".");
+  const isSize = table === "model" && ["preset", ...kSizes].includes(name);
+  const setsSize = () => ["preset", ...kSizes].some((one) => set.has(`model.${one}`));
+  return table === "slurm" || kOfTask.has(key) || (isSize && setsSize());
+}
+
+function leavesOf(values: Values, prefix = ""): string[] {
+  return Object.entries(values).flatMap(([name, value]) =>
+    isTable(value) ? leavesOf(value, `${prefix}${name}.`) : [prefix + name],
+  );
+}
+
+// The value of a key that a text sets: the controller's, or the text's own where a configuration
+// has not the one that was written.
+function valueWritten(key: string, text: string | null, config: Values, short: Values): unknown {
+  const value = valueAt(config, key);
+  if (key === "model.preset") return text ?? undefined;
+  if (isTable(value)) return valueAt(short, key);
+  if (value === null) return key.startsWith(`${kEnvironment}.`) ? (text ?? undefined) : undefined;
+  if (!isRounded(value)) return value;
+  return text != null && /^-?\d+$/.test(text) && Number(text) === value ? text : undefined;
+}
+
+// What a YAML text sets, as the controller has read it, and keys whose values do not come over.
+export function valuesWritten(
+  text: string,
+  config: Values,
+  schema: Schema,
+): { values: Values; loses: string[] } {
+  const short = pruned(config, schema);
+  const byConfig = { values: short, loses: namedIn(text, notCarried(config)) };
+  const keys = written(text);
+  if (!keys) return byConfig;
+  let values: Values = {};
+  const loses: string[] = [];
+  for (const [key, plain] of keys) {
+    const value = valueWritten(key, plain, config, short);
+    if (value === undefined) loses.push(key);
+    else values = withValue(values, key, value);
+  }
+  const known = normalised(values);
+  const isWhole = leavesOf(short).every(
+    (key) => valueAt(known, key) !== undefined || comesByItself(key, keys),
+  );
+  const isLost = (key: string) => notCarried(config).includes(key);
+  return isWhole && loses.every(isLost) ? { values: known, loses } : byConfig;
+}
+
 function roundedIn(config: Values, prefix = ""): string[] {
   return Object.entries(config).flatMap(([name, value]): string[] => {
     if (isTable(value)) return roundedIn(value, `${prefix}${name}.`);
-    const rounded =
-      typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
-    return rounded ? [prefix + name] : [];
+    return isRounded(value) ? [prefix + name] : [];
   });
 }
 

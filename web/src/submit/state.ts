@@ -10,7 +10,7 @@ import { problemOf, sameSubmission } from "./check";
 import type { Draft } from "./draft";
 import { identity, isTyped, kEmpty, withKey } from "./draft";
 import type { Values } from "./run_file";
-import { asText, namedIn, notCarried, parsed, pruned } from "./run_file";
+import { asText, notCarried, parsed, pruned, valuesWritten } from "./run_file";
 import type { Schema } from "./schema";
 import { submissions } from "./submit_api";
 
@@ -77,7 +77,7 @@ export function useValues(text: string, checked: Checked | null, schema: Schema 
     const values = parsed(text);
     if (values) return { values, loses: [] };
     if (!config || !schema) return null;
-    return { values: pruned(config, schema), loses: namedIn(text, notCarried(config)) };
+    return valuesWritten(text, config, schema);
   }, [text, config, schema]);
   if (read) kept.current = { of: text, ...read };
   const { of, values, loses } = kept.current;

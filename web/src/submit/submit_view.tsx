@@ -66,15 +66,21 @@ interface Known {
   waits: boolean; // for a run that it is filled from
   away: boolean; // no answer came to the newest check
   refused: boolean; // what was submitted as it is
+  setAgain: string[]; // keys that were lost, and neither set again nor left out on purpose
 }
 
-function standingOf({ empty, checked, waits, away, refused }: Known): string {
+function standingOf({ empty, checked, waits, away, refused, setAgain }: Known): string {
   const bad = checked?.preview?.checks.filter((check) => check.good === false).length ?? 0;
   if (empty) return "Name a dataset, or paste a run file.";
   if (waits) return "Not checked yet.";
   if (refused) return "The controller refused this.";
   if (checked == null) return away ? "Not checked: no answer. Trying again…" : "Checking…";
   if (checked.problem) return "The controller would refuse this.";
+  if (setAgain.length > 0) {
+    const count = setAgain.length;
+    const names = count <= 2 ? withoutEscapes(setAgain.join(" and ")) : `${count} lost settings`;
+    return `Set ${names} again, or leave ${count === 1 ? "it" : "them"} out.`;
+  }
   return bad > 0
     ? `Valid, but ${bad === 1 ? "a check fails" : `${bad} checks fail`}.`
     : "Ready to submit.";
@@ -95,7 +101,7 @@ function Bar({
   const { checked } = known;
   const [asks, setAsks] = useState<"anyway" | "discard" | null>(null);
   const failing = checked?.preview?.checks.filter((check) => check.good === false) ?? [];
-  const ready = checked?.preview != null && !sending.busy;
+  const ready = checked?.preview != null && !sending.busy && known.setAgain.length === 0;
   const submit = () => {
     // The key works while a dialog is open, too, which asks something else.
     if (!ready || document.querySelector("dialog[open]")) return;
@@ -217,7 +223,12 @@ function Editor({ schema, draft, change, from }: EditorProps) {
   const sending = useSubmit(draft, change);
   const problem = sending.refused ?? checked?.problem ?? null;
   const { waits } = source;
-  const known = { empty, checked, waits, away: failure != null, refused: sending.refused != null };
+  const setAgain = draft.lost.filter((key) => !empty && valueAt(values, key) === undefined);
+  const known = {
+    ...{ empty, checked, waits, setAgain },
+    away: failure != null,
+    refused: sending.refused != null,
+  };
   const edit = (next: Values) => {
     const text = asText(next);
     if (parsed(draft.text)) return change({ text });
@@ -238,7 +249,10 @@ function Editor({ schema, draft, change, from }: EditorProps) {
       )}
       <Notices
         {...{ from, source, failure, draft }}
-        setAgain={draft.lost.filter((key) => !empty && valueAt(values, key) === undefined)}
+        setAgain={setAgain}
+        onLeaveOut={() =>
+          change({ lost: draft.lost.filter((key) => !setAgain.includes(key)) })
+        }
         lost={sending.lost}
         notSent={sending.failure}
       />
