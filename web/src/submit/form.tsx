@@ -4,6 +4,7 @@ import type { Values } from "./run_file";
 import { valueAt, withValue } from "./run_file";
 import { FieldRow } from "./field";
 import type { Field, Group } from "./schema";
+import { ToText } from "./text_pane";
 
 // What is wrong, and at which field.
 export interface Fault {
@@ -67,7 +68,10 @@ export function Form({
   const others = groups.filter((group) => group.usual.length === 0);
   return (
     <section aria-labelledby="submit-form" class="submit-form">
-      <h2 id="submit-form">Form</h2>
+      <div class="submit-head">
+        <h2 id="submit-form">Form</h2>
+        <ToText />
+      </div>
       {locked && (
         <p class="small">The fields follow once the controller can read the text as a run file.</p>
       )}

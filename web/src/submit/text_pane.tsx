@@ -5,6 +5,22 @@ import type { Replaced } from "./draft";
 
 const kMostBytes = 1_000_000; // far above any run file; the controller takes no larger one either
 
+const kTextId = "submit-run-file";
+
+// Where the page is one column, the text is far below the form.
+export function ToText() {
+  const go = () => {
+    const area = document.getElementById(kTextId);
+    area?.closest("section")?.scrollIntoView();
+    area?.focus({ preventScroll: true });
+  };
+  return (
+    <button type="button" class="to-text" onClick={go}>
+      Paste or open a run file
+    </button>
+  );
+}
+
 // The run file as text: typed, pasted, or from a file.
 export function TextPane({
   text,
@@ -59,6 +75,7 @@ export function TextPane({
         </label>
       </div>
       <textarea
+        id={kTextId}
         ref={place}
         class="code"
         rows={16}
