@@ -36,7 +36,7 @@ after(async () => {
   await seeded?.stop();
 });
 
-const kNoPlan = /status of 404/; // of runs without a plan: made-up ones have none
+const kNone = /status of 404/; // of a run, or a plan, that there is not
 const arrive = (place, options = {}) => Visitor.arrive(browser, seeded.link(place), options);
 const of = (ids, more = "") => `/compare?runs=${ids.join(",")}${more}`;
 const named = (prefix, state = "succeeded") =>
@@ -78,7 +78,7 @@ test("runs are selected by key and compared, with the API's figures", async () =
   }
   await page.keyboard.press("Escape");
   await page.locator("table.runs").waitFor();
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("a pinned baseline stays in the address, and differences are from it", async () => {
@@ -114,7 +114,7 @@ test("a pinned baseline stays in the address, and differences are from it", asyn
   assert.equal(await marked.nth(1).locator("text=≠").count(), 0);
   await lineB.getByRole("button", { name: /^Take .* out$/ }).press("Enter");
   await page.waitForFunction((id) => !location.hash.includes(id), b);
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 // Another way to the paths of a configuration than the page's.
@@ -157,7 +157,7 @@ test("only differences are shown until all are asked for", async () => {
   await table.locator(`tr[data-key="${all.find((key) => !differing.includes(key))}"]`).waitFor();
   assert.deepEqual(await keys(), all);
   assert.ok(page.url().includes("all=1"));
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("curves are the API's along any axis, and their table says so", async () => {
@@ -196,7 +196,7 @@ test("curves are the API's along any axis, and their table says so", async () =>
   await page.getByRole("heading", { name: "Samples per second" }).waitFor();
   await page.reload();
   await page.getByRole("heading", { name: "Samples per second" }).waitFor();
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("the cursor is one for all charts and the legend", async () => {
@@ -215,7 +215,7 @@ test("the cursor is one for all charts and the legend", async () => {
   assert.ok(at >= 0, `step ${step}`);
   const line = page.locator(`tr[data-subject="${ids[1]}"] td[data-name="Training loss"]`);
   assert.equal(plain(await line.innerText()), plain(show.number(steps.series.loss[at][2])));
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("a press on a name shows it alone", async () => {
@@ -237,7 +237,7 @@ test("a press on a name shows it alone", async () => {
   assert.ok((await table.count()) > 0, "the chart's table stays");
   await page.keyboard.press("Escape");
   await visitor.waitForPixels(0, other, 40);
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("runs that differ by seed are one line, and their figures have a deviation", async () => {
@@ -266,7 +266,7 @@ test("runs that differ by seed are one line, and their figures have a deviation"
     ids.length,
   );
   assert.ok(page.url().includes("seeds=apart"));
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("runs are added and taken out by keyboard alone", async () => {
@@ -301,7 +301,7 @@ test("runs are added and taken out by keyboard alone", async () => {
   await cell(page, a, "value").waitFor({ state: "detached" });
   assert.equal(new URLSearchParams(page.url().split("?")[1]).get("runs"), b);
   assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1");
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("what is not there, and what is too much, is said", async () => {
@@ -326,7 +326,7 @@ test("what is not there, and what is too much, is said", async () => {
   assert.ok(page.url().includes("nobody-000000"));
   await page.getByRole("button", { name: "Take out", exact: true }).click();
   await cell(page, ids[9], "value").waitFor();
-  await visitor.leave(kNoPlan);
+  await visitor.leave(kNone);
 });
 
 test("a plan's differences are told where there is one", async () => {
@@ -340,10 +340,52 @@ test("a plan's differences are told where there is one", async () => {
     }),
   );
   await page.evaluate((hash) => (location.hash = hash), `#${of(ids)}`);
+  // Whether there is a plan is known only by asking, which is done for who wants to know.
+  const asked = [];
+  page.on("request", (request) => /plan$/.test(request.url()) && asked.push(request.url()));
+  const ask = page.getByRole("button", { name: "Compare the plans" });
+  await ask.waitFor();
+  await page.locator(".compared canvas").first().waitFor();
+  assert.deepEqual(asked, []);
+  await ask.click();
   const value = page.locator('tr[data-key="setting hierarchical"] td').first();
   assert.equal(await value.innerText(), "true");
   assert.ok((await page.locator('tr[data-key="buckets"]').innerText()).includes("not set"));
-  await visitor.leave(kNoPlan);
+  await visitor.leave(kNone);
+});
+
+test("what is not compared is told of the runs that the address names, and of no others", async () => {
+  const [id] = named("wiki-base");
+  const visitor = await arrive(of(["nope", id]));
+  const { page } = visitor;
+  await visitor.sees("nope is not compared");
+  await cell(page, id, "value").waitFor();
+  await page.waitForFunction(() => document.title === "Compare 1 run · Regatta");
+  await page.evaluate(() => (location.hash = "#/compare"));
+  await visitor.sees("No runs to compare yet");
+  assert.equal(await page.getByText("nope is not compared").count(), 0);
+  assert.equal(await page.title(), "Compare runs · Regatta");
+  await visitor.leave(kNone);
+});
+
+test("the target's name is whole, right of the axis", async () => {
+  for (const [width, scale] of [[1280, 1], [390, 2]]) {
+    const options = { viewport: { width, height: 900 }, deviceScaleFactor: scale };
+    const visitor = await arrive("/compare", options);
+    const { page } = visitor;
+    await page.evaluate((hash) => {
+      const { fillText } = CanvasRenderingContext2D.prototype;
+      CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+        if (text.startsWith("target")) window.target = [this.textAlign, x / devicePixelRatio];
+        return fillText.call(this, text, x, y, ...rest);
+      };
+      location.hash = hash;
+    }, `#${of(named("wiki-base").slice(0, 1))}`);
+    const [align, left] = await (await page.waitForFunction(() => window.target)).jsonValue();
+    assert.equal(align, "left");
+    assert.ok(left >= 52, `${left} px`); // the axis is that wide
+    await visitor.leave();
+  }
 });
 
 // The API's answer about a run, changed; without a tag, so that it comes whole each time.
@@ -379,7 +421,7 @@ test("runs that read the same are told apart, and what is hidden may differ", as
   await page.getByText(/\d+ of \d+ differ, 1 may/).waitFor();
   await page.locator("summary", { hasText: "What the figures are" }).press("Enter");
   await visitor.sees("until the target was reached, else the end, else now");
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("a run that is resumed, and one that is removed, are told", async () => {
@@ -403,7 +445,7 @@ test("a run that is resumed, and one that is removed, are told", async () => {
   await visitor.sees(`${ids[0]} is not compared`);
   await visitor.sees("no such run");
   await state.waitFor({ state: "detached" });
-  await visitor.leave(kNoPlan);
+  await visitor.leave(kNone);
 });
 
 test("a move of the pointer draws the legend, and no table", async () => {
@@ -436,7 +478,7 @@ test("a move of the pointer draws the legend, and no table", async () => {
   assert.ok(cells > 20);
   // Each cell of a table cleans its text; a poll may draw all of them in one of the moves.
   assert.ok(Math.min(...counts) < cells, `${counts} for ${cells} cells`);
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("who walks along a chart by keys hears the values", async () => {
@@ -460,7 +502,7 @@ test("who walks along a chart by keys hears the values", async () => {
     heard += 1;
   }
   assert.ok(heard > 0, said);
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("hostile text stays text, and nothing is wider than a phone", async () => {
@@ -485,7 +527,7 @@ test("hostile text stays text, and nothing is wider than a phone", async () => {
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(width <= 390, `${width} px`);
   await visitor.keepPicture("compare-narrow");
-  await visitor.leave(kNoPlan);
+  await visitor.leave();
 });
 
 test("old figures stay while the controller is away", async () => {

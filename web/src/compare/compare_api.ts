@@ -7,7 +7,7 @@ import { Refusal } from "../base/request";
 export interface Known {
   run: Run;
   attempts: AttemptRow[];
-  plan: Plan | null; // null: it has none
+  plan: Plan | null | undefined; // null: it has none; undefined: nobody has asked
 }
 
 // A run without a plan is nothing wrong.

@@ -30,6 +30,8 @@ function idsOf(query: URLSearchParams): string[] {
   return [...new Set(all)];
 }
 
+const hasPlans = (query: URLSearchParams) => query.get("plans") === "1";
+
 const setRuns = (ids: string[], more: Record<string, string | null> = {}) =>
   setQuery({ runs: ids.join(","), ...more });
 
@@ -174,8 +176,8 @@ function arrange(known: Known[], apart: boolean, baseId: string | null) {
   return { looks, names, groups, base, ...subjectsOf(known, apart ? [] : groups, looks) };
 }
 
-function partsOf(known: Known[]): Part[] {
-  return [
+function partsOf(known: Known[], withPlans: boolean): Part[] {
+  const parts = [
     {
       title: "Configuration",
       note: "The run files with defaults filled in, nested keys joined by dots.",
@@ -186,14 +188,30 @@ function partsOf(known: Known[]): Part[] {
       note: "What ran the newest attempt, as far as the controller knows it.",
       rows: environmentRows(known),
     },
-    {
-      title: "Plan",
-      note: known.some(({ plan }) => plan)
-        ? "What was planned. “not set”: the run has no plan, or its plan no such part."
-        : "None of these runs has a plan.",
-      rows: planRows(known),
-    },
   ];
+  const isAsked = withPlans && known.every(({ plan }) => plan !== undefined);
+  if (!isAsked) return parts;
+  const hasPlan = known.some(({ plan }) => plan);
+  const note = hasPlan
+    ? "What was planned. “not set”: the run has no plan, or its plan no such part."
+    : "None of these runs has a plan.";
+  return [...parts, { title: "Plan", note, rows: planRows(known) }];
+}
+
+// Plans are large, and few look at them.
+function AskPlans({ asked }: { asked: boolean }) {
+  return (
+    <section class="compare-part" aria-labelledby="ask-plans">
+      <h2 id="ask-plans">Plan</h2>
+      {asked ? (
+        <p class="loading">Loading plans…</p>
+      ) : (
+        <button type="button" onClick={() => setQuery({ plans: "1" })}>
+          Compare the plans
+        </button>
+      )}
+    </section>
+  );
 }
 
 // The object before, while another says the same.
@@ -244,7 +262,8 @@ function Comparison({
   useEffect(() => setZoom(null), [drawn?.axis]);
   const arranged = useArranged(known, query, drawn);
   const { looks, names, groups, subjects, members, base, drawings, full, first } = arranged;
-  const parts = useMemo(() => partsOf(known), [known]);
+  const withPlans = hasPlans(query);
+  const parts = useMemo(() => partsOf(known, withPlans), [known, withPlans]);
   const asked = query.get("only");
   const only = subjects.some(({ key }) => key === asked) ? asked : null;
   const shown = { known, names, looks, base };
@@ -290,6 +309,7 @@ function Comparison({
       {parts.map((part) => (
         <DifferenceTable key={part.title} part={part} all={all} {...shown} />
       ))}
+      {!parts.some(({ title }) => title === "Plan") && <AskPlans asked={withPlans} />}
     </>
   );
 }
@@ -358,6 +378,13 @@ function Title({
   );
 }
 
+function useTitle(count: number) {
+  useEffect(() => {
+    const runs = count === 0 ? "runs" : `${count} ${count === 1 ? "run" : "runs"}`;
+    document.title = `Compare ${runs} · Regatta`;
+  }, [count]);
+}
+
 function useKeys(query: URLSearchParams, add: () => void) {
   useShortcuts([
     { keys: "a", does: "Add a run to the comparison", act: add },
@@ -379,18 +406,18 @@ export function CompareView({ query }: { query: URLSearchParams }) {
   const ids = asked.slice(0, kMostCompared);
   const [adding, setAdding] = useState(false);
   const heading = useRefuge<HTMLHeadingElement>(adding);
-  const [{ known: byId, missing }, health] = useRuns(ids);
+  const [{ known: byId, missing: gone }, health] = useRuns(ids, hasPlans(query));
   const known = useMemo(() => {
     const found = ids.map((id) => byId.get(id)).filter((one) => one != null);
     return found.filter((one, i) => found.findIndex(({ run }) => run.id === one.run.id) === i);
   }, [byId, ids.join(",")]);
+  // Of those that the address names now: with none there is no newer answer.
+  const missing = new Map([...gone].filter(([id]) => ids.includes(id)));
   const ready = ids.every((id) => byId.has(id) || missing.has(id));
   const [axis, series] = [axisOf(query.get("x")), seriesOf(query.get("series"))];
   const runs = known.map(({ run }) => run);
   const [drawn, drawnHealth] = useCharts(ready ? known : [], axis, series);
-  useEffect(() => {
-    document.title = `Compare ${ids.length} runs · Regatta`;
-  }, [ids.length]);
+  useTitle(ready ? known.length : ids.length);
   const add = () => setAdding(true);
   useKeys(query, add);
   const remove = (id: string) => {
@@ -403,7 +430,9 @@ export function CompareView({ query }: { query: URLSearchParams }) {
   const room = kMostCompared - ids.length;
   return (
     <div class="list compare">
-      <Connection health={drawnHealth.failure != null ? drawnHealth : health} />
+      {ids.length > 0 && (
+        <Connection health={drawnHealth.failure != null ? drawnHealth : health} />
+      )}
       <Title place={heading} shown={ready ? known.length : 0} asked={asked.length} />
       {ids.length === 0 ? (
         <Nothing onAdd={add} />
@@ -417,7 +446,7 @@ export function CompareView({ query }: { query: URLSearchParams }) {
         />
       )}
       <Missing missing={missing} onRemove={remove} />
-      {drawnHealth.refusal && (
+      {known.length > 0 && drawnHealth.refusal && (
         <ErrorPanel title="The controller refused the curves" text={drawnHealth.refusal.message} />
       )}
       {ids.length > 0 && !ready && !health.failure && <p class="loading">Loading runs…</p>}

@@ -81,6 +81,7 @@ function targetLine(pen: Pen, value: number, text: string) {
   context.stroke();
   context.font = pen.font(11, 500);
   context.fillStyle = pen.colour("good");
+  context.textAlign = "left"; // the axis has left its own
   context.textBaseline = "bottom";
   context.fillText(text, box.left + 8 * ratio, y - 3 * ratio);
   context.restore();

@@ -18,12 +18,18 @@ export interface Runs {
 const pause = (runs: Iterable<Known>) =>
   [...runs].every(({ run }) => hasEnded(run)) ? kEvery.over : kEvery.growing;
 
-async function ask(id: string, before: Known | undefined, signal: AbortSignal): Promise<Known> {
+async function ask(
+  id: string,
+  before: Known | undefined,
+  withPlan: boolean,
+  signal: AbortSignal,
+): Promise<Known> {
   const run = await api.run(id, signal);
-  const same = before?.run.attempts === run.attempts;
+  const same = before?.run.attempts === run.attempts; // it may come with an attempt
+  const askPlan = withPlan && !(same && before?.plan !== undefined);
   const [{ attempts }, plan] = await Promise.all([
     api.attempts(id, signal),
-    before && same ? before.plan : planOf(id, signal), // it may come with an attempt
+    askPlan ? planOf(id, signal) : before?.plan,
   ]);
   const known = { run, attempts, plan };
   return before && isSame(before, known) ? before : known;
@@ -36,11 +42,12 @@ function isSame(a: Known, b: Known): boolean {
 const alike = (a: Map<string, unknown>, b: Map<string, unknown>) =>
   a.size === b.size && [...a].every(([key, value]) => b.get(key) === value);
 
-// What the controller says of these runs.
-export function useRuns(ids: string[]): [Runs, Health] {
+// What the controller says of these runs. Plans only where they are wanted: whether a run has one
+// is known only by asking, and the browser tells each 404 in its console.
+export function useRuns(ids: string[], withPlans: boolean): [Runs, Health] {
   const [runs, setRuns] = useState<Runs>({ known: new Map(), missing: new Map() });
   const latest = useRef(runs);
-  const key = ids.length > 0 ? ids.join(",") : null;
+  const key = ids.length > 0 ? `${ids.join(",")} ${withPlans}` : null;
   const health = usePoll(key, pause(runs.known.values()), async (signal) => {
     const before = latest.current;
     const next: Runs = { known: new Map(), missing: new Map() };
@@ -48,7 +55,7 @@ export function useRuns(ids: string[]): [Runs, Health] {
     const one = async (id: string) => {
       const old = before.known.get(id);
       try {
-        next.known.set(id, await ask(id, old, signal));
+        next.known.set(id, await ask(id, old, withPlans, signal));
       } catch (error) {
         if (error instanceof Refusal) return void next.missing.set(id, error.message);
         failure = error;
