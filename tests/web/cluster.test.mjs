@@ -193,6 +193,32 @@ plainTest("what no node says of GPUs is not zero", () => {
   assert.deepEqual(of(node({ count: 8 }, 0), node({ count: 8 }, 3)), [[16, 3]]);
 });
 
+plainTest("the newest moment has what is so now, whatever the clocks of runs say", () => {
+  const ahead = [
+    run({ id: "a", state: "running", started_at: at(70), ended_at: null, ranks: 4 }),
+    run({ id: "b", started_at: at(70), ended_at: at(90), ranks: 2 }), // is over
+    run({ id: "c", state: "queued", created_at: at(65), started_at: null, ended_at: null }),
+  ];
+  const [newest] = sums.history(ahead, second(0), second(60)).slice(-1);
+  assert.deepEqual(newest, { at: second(60), waiting: 1, running: 1, ranks: 4 });
+  const stale = [run({ state: "running", ended_at: null }), run({ id: "b", ended_at: at(20) })];
+  const active = { runs: [], next: null };
+  const states = (page) => sums.endedSince(stale, page, second(40)).map((one) => one.state);
+  assert.deepEqual(states(active), ["stopped", "succeeded"]);
+  assert.deepEqual(states({ ...active, next: "x" }), ["running", "succeeded"]);
+  assert.deepEqual(states({ ...active, runs: [{ id: "a" }] }), ["running", "succeeded"]);
+  assert.deepEqual(states(undefined), ["running", "succeeded"]);
+});
+
+plainTest("ranks are called GPUs where they are some", () => {
+  const unit = (hasGpus, ...devices) => sums.unitOf(devices.map((device) => ({ device })), hasGpus);
+  assert.equal(unit(false, "NVIDIA H100 80GB HBM3", null), "GPU");
+  assert.equal(unit(true, "CPU, 2 threads, avx512"), "rank");
+  assert.equal(unit(true, "H100", "cpu"), "rank");
+  assert.equal(unit(true, null), "GPU");
+  assert.equal(unit(false), "rank");
+});
+
 test("GPU-hours by outcome, owner and cause are the API's, and all add up", async () => {
   const { runs } = await seeded.ask("runs?limit=1000&archived=all&full=true");
   const week = runs.filter((one) => Date.parse(one.created_at) > Date.now() - 7 * 86_400_000);
@@ -276,6 +302,23 @@ test("without Slurm there are no nodes, and the range is the reader's", async ()
     assert.equal(Number(ranks) % 16, 0, ranks); // each run has 16 ranks
   }
   await visitor.waitForPixels(0, "accent", 50);
+  await visitor.leave();
+});
+
+test("where all run on CPUs nothing is told of GPUs over time", async () => {
+  const visitor = await arrive("/settings");
+  const { page } = visitor;
+  await page.route("**/api/v1/runs?*", async (route) => {
+    const json = await seeded.ask(route.request().url().split("/api/v1/")[1]);
+    const runs = json.runs.map((one) => ({ ...one, device: "CPU, 2 threads" }));
+    await route.fulfill({ json: { ...json, runs } });
+  });
+  await page.evaluate(() => (location.hash = "#/cluster"));
+  await visitor.sees("Runs and ranks over time");
+  await page.getByRole("heading", { name: "Ranks over time", exact: true }).waitFor();
+  await page.getByRole("heading", { name: "Rank-hours" }).waitFor();
+  await visitor.sees("ranks of running runs");
+  assert.equal(await page.getByText(/GPU-hours|GPUs over|GPUs of running/).count(), 0);
   await visitor.leave();
 });
 

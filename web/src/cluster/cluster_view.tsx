@@ -15,14 +15,16 @@ import type { FullPage, FullRow } from "./cluster_api";
 import { branches, clusterApi, kMostRetried, kMostRuns } from "./cluster_api";
 import { OverTimeCharts } from "./over_time";
 import type { Replayed } from "./parts";
-import { CheckTable, EventTables, HoursTables, NodeTable, Part } from "./parts";
+import { CheckTable, EventTables, HoursTables, NodeTable, Part, kRank } from "./parts";
 import {
   countStates,
+  endedSince,
   gpuHours,
   history,
   historyOf,
   longestWait,
   replayedHours,
+  unitOf,
   waits,
 } from "./sums";
 
@@ -184,28 +186,39 @@ function PastParts({ past, now }: { past: Past; now: Now | null }) {
   const { page, days, until, replayed } = past;
   const scope = scopeOf(past);
   const active = now?.active;
-  const { moments, isCut } = useMemo(() => {
+  const { moments, isCut, unit } = useMemo(() => {
     const from = until - days * 86_400;
-    const found = historyOf([...page.runs, ...(active?.runs ?? [])], past.ended, from);
-    return { moments: history(found.runs, found.from, until), isCut: found.from > from };
-  }, [past, active]);
+    const all = [...endedSince(page.runs, active, until), ...(active?.runs ?? [])];
+    const found = historyOf(all, past.ended, from);
+    const gpus = now ? totalsOf(now.nodes.nodes).gpus : null;
+    return {
+      moments: history(found.runs, found.from, until),
+      isCut: found.from > from,
+      unit: unitOf([...found.runs, ...page.runs], (gpus ?? 0) > 0 || !now || !isLocal(now)),
+    };
+  }, [past, active, now?.nodes]);
   const hours = page.runs.reduce((sum, run) => sum + (gpuHours(run) ?? 0), 0);
   return (
     <>
       <Part
-        title="Runs and GPUs over time"
+        title={`Runs and ${unit}s over time`}
         note={
           `Of runs that ended in ${rangeText(days)} and of those that are not over` +
           (active?.next != null ? `, the newest ${show.count(active.runs.length)}` : "") +
           ". Waiting: from submission to the first step. Running: from there to the end, waits " +
-          "between attempts included. GPUs: ranks of the newest attempt." +
+          "between attempts included. " +
+          (unit === "GPU" ? "GPUs: ranks" : `${kRank} Ranks: those`) +
+          " of the newest attempt." +
           (isCut ? ` Of earlier ones than the newest ${show.count(kMostRuns)} nothing is shown.` : "")
         }
       >
-        <OverTimeCharts key={days} moments={moments} hours={24 * days} />
+        <OverTimeCharts key={days} moments={moments} hours={24 * days} unit={unit} />
       </Part>
       <Waits runs={page.runs} scope={scope} />
-      <HoursTables runs={page.runs} scope={scope} hours={hours} replayed={replayed} />
+      <HoursTables
+        {...{ scope, hours, replayed, unit }}
+        runs={page.runs}
+      />
       <EventTables events={past.events} days={days} />
     </>
   );

@@ -4,7 +4,7 @@ import * as show from "../base/format";
 import type { Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
 import { Swatch } from "../parts/swatch";
-import type { Moment } from "./sums";
+import type { Moment, Unit } from "./sums";
 
 const kHour = 3600;
 const kInstant = 1e-3; // seconds
@@ -12,9 +12,13 @@ const kInstant = 1e-3; // seconds
 const kLines = {
   running: { title: "running", look: { colour: "accent", dash: [] } },
   waiting: { title: "waiting", look: { colour: "warn", dash: [6, 4] } },
-  ranks: { title: "GPUs of running runs", look: { colour: "accent", dash: [] } },
+  GPU: { title: "GPUs of running runs", look: { colour: "accent", dash: [] } },
+  rank: { title: "ranks of running runs", look: { colour: "accent", dash: [] } },
 } as const;
 type Name = keyof typeof kLines;
+
+const valueAt = (moment: Moment, name: Name) =>
+  name === "GPU" || name === "rank" ? moment.ranks : moment[name];
 
 // "−3 d", "−6 h", "now": how far from the newest moment.
 function backText(value: number, unit: string): string {
@@ -51,16 +55,17 @@ function OverTime({ title, moments, names, hours, zoom, onZoom }: Props) {
   const data = useMemo(
     () => [
       steps.map(({ at }) => (at - (end?.at ?? 0)) / unit),
-      ...names.map((name) => steps.map((moment) => moment[name])),
+      ...names.map((name) => steps.map((moment) => valueAt(moment, name))),
     ],
     [steps, unit],
   );
   const full = useMemo(() => ({ min: (-hours * kHour) / unit, max: 0 }), [hours, unit]);
   const text = (moment: Moment) =>
-    names.map((name) => `${show.count(moment[name])} ${kLines[name].title}`).join(", ");
-  const most = names.map(
-    (name) => `at most ${Math.max(0, ...moments.map((one) => one[name]))} ${kLines[name].title}`,
-  );
+    names.map((name) => `${show.count(valueAt(moment, name))} ${kLines[name].title}`).join(", ");
+  const most = names.map((name) => {
+    const peak = Math.max(0, ...moments.map((one) => valueAt(one, name)));
+    return `at most ${peak} ${kLines[name].title}`;
+  });
   return (
     <div>
       <Chart
@@ -73,7 +78,7 @@ function OverTime({ title, moments, names, hours, zoom, onZoom }: Props) {
               {names.map((name) => (
                 <span key={name} class="line-key">
                   <Swatch look={{ ...kLines[name].look, dash: [...kLines[name].look.dash] }} />
-                  <b>{show.count(moment?.[name])}</b> {kLines[name].title}
+                  <b>{show.count(moment && valueAt(moment, name))}</b> {kLines[name].title}
                 </span>
               ))}
               {index == null || !moment ? "now" : momentText(moment)}
@@ -105,13 +110,25 @@ function OverTime({ title, moments, names, hours, zoom, onZoom }: Props) {
 }
 
 // Both charts share cursor and zoom.
-export function OverTimeCharts({ moments, hours }: { moments: Moment[]; hours: number }) {
+export function OverTimeCharts({
+  moments,
+  hours,
+  unit,
+}: {
+  moments: Moment[];
+  hours: number;
+  unit: Unit;
+}) {
   const [zoom, onZoom] = useState<Span | null>(null);
   const props = { moments, hours, zoom, onZoom };
   return (
     <div class="pair">
       <OverTime title="Runs over time" names={["running", "waiting"]} {...props} />
-      <OverTime title="GPUs over time" names={["ranks"]} {...props} />
+      <OverTime
+        title={unit === "GPU" ? "GPUs over time" : "Ranks over time"}
+        names={[unit]}
+        {...props}
+      />
     </div>
   );
 }

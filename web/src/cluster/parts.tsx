@@ -7,7 +7,7 @@ import type { NodePage } from "../nodes/nodes_api";
 import { kNodeStates } from "../nodes/nodes_api";
 import type { FullRow } from "./cluster_api";
 import { kMostEvents } from "./cluster_api";
-import type { EventSum, Sum } from "./sums";
+import type { EventSum, Sum, Unit } from "./sums";
 import { byCause, byNodeState, byOutcome, byOwner, launchEnds, nodeEvents } from "./sums";
 
 export function Part({
@@ -28,6 +28,8 @@ export function Part({
     </section>
   );
 }
+
+export const kRank = "A rank is a GPU, on CPU runs a process.";
 
 const kMostRows = 20; // of a table by name
 
@@ -93,7 +95,7 @@ export interface Replayed {
   retried: number; // of so many with several attempts
 }
 
-function Replays({ hours, runs, retried }: Replayed) {
+function Replays({ hours, runs, retried, unit }: Replayed & { unit: Unit }) {
   if (runs === 0) {
     return (
       <p class="replayed">
@@ -108,7 +110,7 @@ function Replays({ hours, runs, retried }: Replayed) {
   return (
     <p class="replayed">
       Steps that were trained again after a resume or a rollback:{" "}
-      <strong>{show.number(hours)}</strong> GPU-hours, of {which} with more than one attempt.
+      <strong>{show.number(hours)}</strong> {unit}-hours, of {which} with more than one attempt.
     </p>
   );
 }
@@ -118,36 +120,39 @@ export function HoursTables({
   scope,
   hours,
   replayed,
+  unit,
 }: {
   runs: FullRow[];
   scope: string;
   hours: number;
   replayed: Replayed;
+  unit: Unit;
 }) {
+  const title = unit === "GPU" ? "GPU-hours" : "Rank-hours";
   const failed = byCause(runs);
   const whole = failed.reduce((sum, one) => sum + one.hours, 0);
   return (
     <Part
-      title="GPU-hours"
+      title={title}
       note={
         `In training steps: ranks of the newest attempt × hours in steps, ${show.number(hours)} ` +
-        `in all, of ${scope}. On CPU runs a rank is a process.`
+        `in all, of ${scope}.${unit === "GPU" ? "" : ` ${kRank}`}`
       }
     >
       <Table
         caption="By how the runs ended"
-        heads={["Outcome", "Runs", "GPU-hours", "Share"]}
+        heads={["Outcome", "Runs", title, "Share"]}
         rows={byOutcome(runs).map((sum) => ({
           key: sum.name,
           name: sum.name,
           cells: [show.count(sum.runs), hoursText(sum), share(sum.hours, hours)],
         }))}
       />
-      <Replays {...replayed} />
+      <Replays {...replayed} unit={unit} />
       {failed.length > 0 && (
         <Table
           caption="By why runs failed; numbers, paths and names in the error are left out"
-          heads={["Cause", "Runs", "GPU-hours", "Share of failed"]}
+          heads={["Cause", "Runs", title, "Share of failed"]}
           rows={failed.map((sum) => ({
             key: sum.name,
             name: plain(sum.name),
@@ -157,7 +162,7 @@ export function HoursTables({
       )}
       <Table
         caption="By owner"
-        heads={["Owner", "Runs", "GPU-hours", "Share", "In failed or cancelled runs"]}
+        heads={["Owner", "Runs", title, "Share", "In failed or cancelled runs"]}
         rows={byOwner(runs).map((sum) => ({
           key: sum.name,
           name: plain(sum.name),

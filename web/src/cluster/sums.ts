@@ -8,6 +8,7 @@ import type { FullPage, FullRow } from "./cluster_api";
 
 // Sums over runs and nodes. What a run does not say is counted as unknown, never as nothing.
 const time = (iso: string | null) => (iso == null ? null : new Date(iso).getTime() / 1000);
+const min = (at: number | null, most: number) => (at == null ? null : Math.min(at, most));
 
 export function countStates(runs: FullRow[]): [State, number][] {
   return kStates
@@ -107,8 +108,28 @@ export interface Moment {
   ranks: number; // of those that run
 }
 
+// What a rank of these runs is, which chart and tables are named by: a GPU, unless some of them run
+// on CPUs, or none says on what and there are no GPUs.
+export function unitOf(runs: Pick<FullRow, "device">[], hasGpus: boolean): Unit {
+  const devices = runs.flatMap(({ device }) => device ?? []);
+  if (devices.length === 0) return hasGpus ? "GPU" : "rank";
+  return devices.some((device) => /^cpu\b/i.test(device)) ? "rank" : "GPU";
+}
+export type Unit = "GPU" | "rank";
+
+// An older answer beside what is not over by a newer one: what is no longer there has ended since.
+export function endedSince(runs: FullRow[], active: FullPage | undefined, at: number): FullRow[] {
+  if (!active || active.next != null) return runs;
+  const ids = new Set(active.runs.map(({ id }) => id));
+  const ended_at = new Date(1000 * at).toISOString();
+  return runs.map((run) =>
+    hasEnded(run) || ids.has(run.id) ? run : { ...run, state: "stopped" as const, ended_at },
+  );
+}
+
 // What waited and ran: from submission to the first step, and from there to the end. A moment for
-// each change between from and to, and for both ends; it holds until the next.
+// each change between from and to, and for both ends; it holds until the next. Nothing happens
+// after `to`, whatever the clock of a run says: the last moment is what is so now.
 export function history(runs: FullRow[], from: number, to: number): Moment[] {
   const changes = new Map<number, [number, number, number]>(); // more waiting, running, ranks
   const change = (at: number, ...more: [number, number, number]) => {
@@ -117,8 +138,10 @@ export function history(runs: FullRow[], from: number, to: number): Moment[] {
     if (at <= to) changes.set(key, [old[0] + more[0], old[1] + more[1], old[2] + more[2]]);
   };
   for (const run of runs) {
-    const [created, started] = [time(run.created_at), time(run.started_at)];
-    const ended = time(run.ended_at) ?? (hasEnded(run) ? null : Infinity);
+    const [created, started, end] = [run.created_at, run.started_at, run.ended_at].map(
+      (moment) => min(time(moment), to),
+    );
+    const ended = hasEnded(run) ? end : Infinity;
     if (created == null || ended == null) continue;
     const first = Math.min(started ?? ended, ended);
     const ranks = run.ranks ?? 0;
