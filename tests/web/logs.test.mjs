@@ -443,6 +443,30 @@ test("the first error is found, with lines around; a bad expression says why", a
   await visitor.leave(/status of 400/);
 });
 
+test("a line that begins with Hebrew stays at the left, and its words in their order", async () => {
+  appendFileSync(path, "\u05e9\u05d2\u05d9\u05d0\u05d4 step 7\n");
+  const visitor = await arrive();
+  const { page } = visitor;
+  await log(page).getByText("step 7").last().waitFor();
+  const [first, last, edge] = await log(page).evaluate((box) => {
+    const texts = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+    let node = null;
+    while (texts.nextNode()) if (texts.currentNode.data.includes("\u05e9")) node = texts.currentNode;
+    const begin = node.data.indexOf("\u05e9");
+    const left = (from, to) => {
+      const range = document.createRange();
+      range.setStart(node, begin + from);
+      range.setEnd(node, begin + to);
+      return range.getBoundingClientRect().left;
+    };
+    const { left: out } = box.getBoundingClientRect();
+    return [left(0, 5), left(6, 12), out + parseFloat(getComputedStyle(box).paddingLeft)];
+  });
+  assert.ok(Math.abs(first - edge) < 4, `${first} px, not ${edge}`);
+  assert.ok(last > first, `${last} px`);
+  await visitor.leave();
+});
+
 test("hostile text is text, colours are readable, and a long line is cut", async () => {
   for (const colorScheme of ["light", "dark"]) {
     const visitor = await arrive("?grep=black+on+black", { colorScheme });
