@@ -360,6 +360,8 @@ test("what is not compared is told of the runs that the address names, and of no
   const { page } = visitor;
   await visitor.sees("nope is not compared");
   await cell(page, id, "value").waitFor();
+  await page.evaluate((hash) => (location.hash = hash), `#${of(["nope", id], "&series=noise_scale")}`);
+  await visitor.sees("no run has values of it");
   await page.waitForFunction(() => document.title === "Compare 1 run · Regatta");
   await page.evaluate(() => (location.hash = "#/compare"));
   await visitor.sees("No runs to compare yet");

@@ -218,6 +218,15 @@ test("a mean leaves out who has no points, and counts the others", () => {
   assert.deepEqual([none.x, pure.newestOf(none).value], [[], null]);
 });
 
+test("the axis of values holds what is on it, also of figures whose distance is none", () => {
+  const curve = { key: "a", x: [0, 1], y: [2, 4] };
+  assert.deepEqual(pure.rangeOf([curve], [2, 4, null]), [2 - 0.16, 4 + 0.16]);
+  assert.deepEqual(pure.rangeOf([{ ...curve, deviation: [1, 0] }], [2, 4, null]), [0.76, 4.24]);
+  assert.deepEqual(pure.rangeOf([], [null, null, null]), [0, 1]);
+  const [low, high] = pure.rangeOf([curve], [-1e308, 1e308, 0.7]);
+  assert.ok(Number.isFinite(high - low) && low < -1e306 && high > 1e306, `${low} ${high}`);
+});
+
 test("runs of one name are told apart by their ids", () => {
   const names = pure.namesOf([
     { id: "demo-1", name: "demo" },

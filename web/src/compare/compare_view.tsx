@@ -203,6 +203,7 @@ function AskPlans({ asked }: { asked: boolean }) {
   return (
     <section class="compare-part" aria-labelledby="ask-plans">
       <h2 id="ask-plans">Plan</h2>
+      <p class="small">What was planned for these runs, asked for when you want it.</p>
       {asked ? (
         <p class="loading">Loading plans…</p>
       ) : (

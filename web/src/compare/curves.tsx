@@ -7,7 +7,7 @@ import { Chart } from "../parts/chart";
 import type { Axis, SeriesName } from "./compare_api";
 import { kAxes, kSeries } from "./compare_api";
 import type { Curve } from "./series";
-import { joined, newestOf, valueAt } from "./series";
+import { joined, newestOf, rangeOf, valueAt } from "./series";
 
 // What a line is of: a run, or several that differ by seed only.
 export interface Subject {
@@ -87,17 +87,6 @@ function targetLine(pen: Pen, value: number, text: string) {
   context.restore();
 }
 
-function padded(drawing: Drawing, low: number | null, high: number | null): [number, number] {
-  const all = [low, high, drawing.target].filter((value) => value != null);
-  for (const { y, deviation } of drawing.curves) {
-    deviation?.forEach((one, i) => all.push((y[i] ?? 0) - one, (y[i] ?? 0) + one));
-  }
-  if (all.length === 0) return [0, 1];
-  const [least, most] = [Math.min(...all), Math.max(...all)];
-  const margin = Math.max((most - least) * 0.08, Math.abs(most) * 0.01, 1e-9);
-  return [least - margin, most + margin];
-}
-
 function summaryOf(drawing: Drawing, subjects: Subject[], axis: Axis): string {
   const ends = drawing.curves.map((curve, index) => {
     const last = newestOf(curve).value;
@@ -154,6 +143,7 @@ export function SeriesChart(props: CurvesProps) {
         summary={summaryOf(drawing, subjects, axis)}
         readout={(index) => {
           const x = index == null ? null : data[0][index];
+          if (data[0].length === 0) return "no run has values of it";
           if (x == null) return `by ${kAxes[axis]}`;
           return (
             <>
@@ -166,7 +156,7 @@ export function SeriesChart(props: CurvesProps) {
         data={data as uPlot.AlignedData}
         lines={lines}
         full={full}
-        values={(low, high) => padded(drawing, low, high)}
+        values={(low, high) => rangeOf(drawing.curves, [low, high, target])}
         format={(value) =>
           drawing.isFraction
             ? `${Number((value * 100).toFixed(2))} %`

@@ -116,3 +116,25 @@ export function joined(curves: Points[]): [number[], ...(number | null)[][]] {
   });
   return [x, ...columns];
 }
+
+const kMostDrawn = 1e307; // an axis whose length is no number would draw nothing at all
+
+// Of the axis of values: what lies on it, with deviations around curves, and a margin.
+export function rangeOf(curves: Curve[], values: (number | null)[]): [number, number] {
+  let [least, most] = [Infinity, -Infinity];
+  const add = (value: number) => {
+    const drawn = Math.max(-kMostDrawn, Math.min(value, kMostDrawn));
+    least = Math.min(least, drawn);
+    most = Math.max(most, drawn);
+  };
+  for (const value of values) if (value != null) add(value);
+  for (const { y, deviation } of curves) {
+    deviation?.forEach((one, i) => {
+      add((y[i] ?? 0) - one);
+      add((y[i] ?? 0) + one);
+    });
+  }
+  if (least > most) return [0, 1];
+  const margin = Math.max((most - least) * 0.08, Math.abs(most) * 0.01, 1e-9);
+  return [least - margin, most + margin];
+}

@@ -169,7 +169,7 @@ export function DifferenceTable({ part, all, ...shown }: Shown & { part: Part; a
         {part.title}{" "}
         {part.rows.length > 0 && (
           <span class="small">
-            {count} of {part.rows.length} differ
+            {count} of {part.rows.length} {count === 1 ? "differs" : "differ"}
             {vague > 0 && `, ${vague} may`}
           </span>
         )}
