@@ -322,6 +322,23 @@ test("where all run on CPUs nothing is told of GPUs over time", async () => {
   await visitor.leave();
 });
 
+test("runs of an earlier submission are in the charts of days in which none was submitted", async () => {
+  const visitor = await arrive("/settings");
+  const { page } = visitor;
+  const json = { runs: [], next: null, total: 0 };
+  await page.route("**/api/v1/runs?since=*", (route) => route.fulfill({ json }));
+  await page.evaluate(() => (location.hash = "#/cluster"));
+  await visitor.sees("No run was submitted in the last 7 days.");
+  await visitor.sees("Runs and GPUs over time");
+  await visitor.waitForPixels(0, "accent", 50);
+  assert.equal(await part(page, "GPU-hours").count(), 0);
+  await page.route("**/api/v1/runs?state=*", (route) => route.fulfill({ json }));
+  await page.reload();
+  await visitor.sees("No run was submitted in the last 7 days.");
+  assert.equal(await page.getByText("over time").count(), 0);
+  await visitor.leave();
+});
+
 const kNode = { usable: true, gpus: { count: 8 }, gpus_allocated: 0, runs: [], suspicion: 0 };
 
 test("Slurm's nodes, live runs and faults are added up, as text", async () => {

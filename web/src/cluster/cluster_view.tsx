@@ -186,40 +186,47 @@ function PastParts({ past, now }: { past: Past; now: Now | null }) {
   const { page, days, until, replayed } = past;
   const scope = scopeOf(past);
   const active = now?.active;
-  const { moments, isCut, unit } = useMemo(() => {
+  const { hasRuns, moments, isCut, unit } = useMemo(() => {
     const from = until - days * 86_400;
     const all = [...endedSince(page.runs, active, until), ...(active?.runs ?? [])];
     const found = historyOf(all, past.ended, from);
     const gpus = now ? totalsOf(now.nodes.nodes).gpus : null;
     return {
+      hasRuns: found.runs.length > 0,
       moments: history(found.runs, found.from, until),
       isCut: found.from > from,
       unit: unitOf([...found.runs, ...page.runs], (gpus ?? 0) > 0 || !now || !isLocal(now)),
     };
   }, [past, active, now?.nodes]);
   const hours = page.runs.reduce((sum, run) => sum + (gpuHours(run) ?? 0), 0);
+  // Of an earlier submission, a run may well have trained or ended in these days.
+  const submitted = page.runs.length > 0;
   return (
     <>
-      <Part
-        title={`Runs and ${unit}s over time`}
-        note={
-          `Of runs that ended in ${rangeText(days)} and of those that are not over` +
-          (active?.next != null ? `, the newest ${show.count(active.runs.length)}` : "") +
-          ". Waiting: from submission to the first step. Running: from there to the end, waits " +
-          "between attempts included. " +
-          (unit === "GPU" ? "GPUs: ranks" : `${kRank} Ranks: those`) +
-          " of the newest attempt." +
-          (isCut ? ` Of earlier ones than the newest ${show.count(kMostRuns)} nothing is shown.` : "")
-        }
-      >
-        <OverTimeCharts key={days} moments={moments} hours={24 * days} unit={unit} />
-      </Part>
-      <Waits runs={page.runs} scope={scope} />
-      <HoursTables
-        {...{ scope, hours, replayed, unit }}
-        runs={page.runs}
-      />
-      <EventTables events={past.events} days={days} />
+      {hasRuns && (
+        <Part
+          title={`Runs and ${unit}s over time`}
+          note={
+            `Of runs that ended in ${rangeText(days)} and of those that are not over` +
+            (active?.next != null ? `, the newest ${show.count(active.runs.length)}` : "") +
+            ". Waiting: from submission to the first step. Running: from there to the end, waits " +
+            "between attempts included. " +
+            (unit === "GPU" ? "GPUs: ranks" : `${kRank} Ranks: those`) +
+            " of the newest attempt." +
+            (isCut
+              ? ` Of earlier ones than the newest ${show.count(kMostRuns)} nothing is shown.`
+              : "")
+          }
+        >
+          <OverTimeCharts key={days} moments={moments} hours={24 * days} unit={unit} />
+        </Part>
+      )}
+      {submitted && <Waits runs={page.runs} scope={scope} />}
+      {submitted && <HoursTables {...{ scope, hours, replayed, unit }} runs={page.runs} />}
+      {!submitted && <p class="nothing">No run was submitted in {rangeText(days)}.</p>}
+      {(submitted || hasRuns || past.events.length > 0) && (
+        <EventTables events={past.events} days={days} />
+      )}
     </>
   );
 }
@@ -339,10 +346,7 @@ export function ClusterView({ query }: { query: URLSearchParams }) {
       {now && <NodeTable nodes={now.nodes} local={isLocal(now)} />}
       {past == null && !pastHealth.failure && !refusal && <p class="loading">Adding up runs…</p>}
       <div class={past && past.days !== days ? "stale" : ""}>
-        {past && past.page.runs.length > 0 && <PastParts past={past} now={now} />}
-        {past && past.page.runs.length === 0 && (
-          <p class="nothing">No run was submitted in {rangeText(past.days)}.</p>
-        )}
+        {past && <PastParts past={past} now={now} />}
       </div>
       {now && <Controller now={now} />}
     </div>

@@ -245,6 +245,8 @@ function EventTable({ caption, head, sums }: { caption: string; head: string; su
   );
 }
 
+const kUntold = "What happened before a controller knew a run is not told.";
+
 export function EventTables({ events, days }: { events: RunEvent[]; days: number }) {
   const [nodes, launches] = [nodeEvents(events), launchEnds(events)];
   const title = "Launches and nodes";
@@ -252,11 +254,11 @@ export function EventTables({ events, days }: { events: RunEvent[]; days: number
     `Of the newest ${show.count(kMostEvents)} events of nodes and ended launches, those of the ` +
     `last ${days === 1 ? "24 hours" : `${days} days`}`;
   if (nodes.length + launches.length === 0) {
-    const note = `${of}: none of a node, and no launch ended with a reason.`;
+    const note = `${of}: none of a node, and no launch ended with a reason. ${kUntold}`;
     return <Part title={title} note={note} />;
   }
   return (
-    <Part title={title} note={`${of}. What happened before a controller knew a run is not told.`}>
+    <Part title={title} note={`${of}. ${kUntold}`}>
       {launches.length > 0 && (
         <EventTable caption="Launches that ended with a reason" head="Reason" sums={launches} />
       )}
