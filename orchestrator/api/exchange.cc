@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cctype>
+#include <ctime>
 #include <optional>
 #include <vector>
 
 #include "base/ascii.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/delivery.h"
 
@@ -18,6 +21,19 @@ namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr const char* kFailed = "the controller failed to answer; its log says why";
+
+// "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110 5.6.7), in English whatever the locale.
+std::string http_date(double utc_seconds) {
+  constexpr const char* kDays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  constexpr const char* kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const auto seconds = static_cast<std::time_t>(utc_seconds);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  return base::formatted("%s, %02d %s %04d %02d:%02d:%02d GMT", kDays[parts.tm_wday], parts.tm_mday,
+                         kMonths[parts.tm_mon], parts.tm_year + 1900, parts.tm_hour, parts.tm_min,
+                         parts.tm_sec);
+}
 
 bool has_no_body(int status) { return status == 304 || status == 204; }
 
@@ -107,6 +123,7 @@ class Exchange final : private httplib::Server {
       // A value from elsewhere must not end its line.
       if (is_http_token(name) && !base::has_control(value)) to.set_header(name, value);
     }
+    to.set_header("Date", http_date(base::system_clock().utc_seconds()));
     to.set_header("X-Content-Type-Options", "nosniff");
     to.set_header("Referrer-Policy", "no-referrer");
     to.set_header("X-Frame-Options", "DENY");

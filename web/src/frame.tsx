@@ -1,5 +1,7 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { clockError, onClock } from "./base/clock";
+import { duration } from "./base/format";
 import { useShortcuts } from "./base/keys";
 import { usePreference } from "./base/preferences";
 import type { View } from "./base/route";
@@ -88,6 +90,20 @@ function ThemeButton() {
   );
 }
 
+// Its own times are right all the same: they are told by the controller's clock.
+function ClockNote() {
+  const [error, setError] = useState(clockError);
+  useEffect(() => onClock(() => setError(clockError())), []);
+  if (error == null) return null;
+  const side = error > 0 ? "ahead of" : "behind";
+  return (
+    <footer class="clock small">
+      The clock of this computer is {duration(Math.abs(error) / 1000)} {side} the controller’s. Ages
+      and ranges here are by the controller’s.
+    </footer>
+  );
+}
+
 export function Frame({ open, children }: { open: boolean; children: ComponentChildren }) {
   return (
     <>
@@ -108,6 +124,7 @@ export function Frame({ open, children }: { open: boolean; children: ComponentCh
       <main id="main" tabIndex={-1}>
         {children}
       </main>
+      {open && <ClockNote />}
     </>
   );
 }

@@ -12,6 +12,7 @@
 namespace regatta::orchestrator {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -182,6 +183,8 @@ TEST(Exchange, EveryStatusHasOneWholeAnswer) {
         EXPECT_EQ(tests::flaw_of(wire, method == "HEAD"), "") << wire;
         EXPECT_THAT(wire, HasSubstr("\r\nX-Y: z\r\n"));
         EXPECT_THAT(wire, HasSubstr("\r\nX-Frame-Options: DENY\r\n"));
+        EXPECT_THAT(wire, ContainsRegex("\r\nDate: [A-Z][a-z]+, [0-9]+ [A-Z][a-z]+ [0-9]+ "
+                                        "[0-9]+:[0-9]+:[0-9]+ GMT\r\n"));
         EXPECT_THAT(wire, Not(HasSubstr("Accept-Ranges"))) << "none are served";
         EXPECT_EQ(wire.find(" Internal") != std::string::npos, status == 500) << wire;
       }

@@ -1,5 +1,6 @@
 // Figures as people read them. Every function takes what the API may send, null included.
 import type { Run } from "./api";
+import { now as clockNow } from "./clock";
 
 export const kDash = "–";
 const kNarrowSpace = "\u202f";
@@ -144,7 +145,7 @@ export function when(iso: string | null | undefined): string {
   return time.toLocaleString("en-GB", {
     day: "numeric",
     month: "short",
-    ...(time.getFullYear() !== new Date().getFullYear() && { year: "numeric" }),
+    ...(time.getFullYear() !== new Date(clockNow()).getFullYear() && { year: "numeric" }),
     hour: "2-digit",
     minute: "2-digit",
     second: "2-digit",
@@ -157,7 +158,7 @@ export function utc(iso: string): string {
   return `${time.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
-// "3 h ago" by the reader's clock; a moment that lies ahead of it is now.
+// "3 h ago"; a moment that lies ahead of it is now.
 export function ago(iso: string, now: number): string {
   const time = new Date(iso).getTime();
   if (Number.isNaN(time)) return kDash;

@@ -1,9 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
+import { now as clockNow } from "./clock";
 import { NotYet, Refusal, messageOf, trouble } from "./request";
 
 // What the page knows about its connection to the controller.
 export interface Health {
-  lastData: number | null; // Date.now() of the newest answer
+  lastData: number | null; // by the controller's clock, of the newest answer
   failure: string | null; // why the last attempt failed; null while all is well
   isAnswered?: boolean; // a proxy, or the controller while it starts, said so
   refusal: Refusal | null; // the controller answered no: polling goes on, slowly
@@ -49,7 +50,7 @@ export function usePoll(
       try {
         await task(stop.signal);
         failures = 0;
-        if (!stop.signal.aborted) setHealth((old) => withData(old, Date.now(), trouble()));
+        if (!stop.signal.aborted) setHealth((old) => withData(old, clockNow(), trouble()));
       } catch (error) {
         if (stop.signal.aborted) return;
         failures += 1;
@@ -88,18 +89,18 @@ const clocks = new Set<(now: number) => void>();
 let ticking: ReturnType<typeof setInterval> | undefined;
 function tellClocks() {
   if (document.hidden) return;
-  const now = Date.now();
+  const now = clockNow();
   for (const tell of clocks) tell(now);
 }
 
-// The time, renewed every second while `active`; where `step` is more than that, when it is a multiple
+// The controller's time, renewed every second while `active`; where `step` is more than that, when it is a multiple
 // of so many milliseconds, so that a text of minutes is not drawn each second.
 export function useNow(active: boolean, step = 1): number {
-  const [now, setNow] = useState(Date.now);
+  const [now, setNow] = useState(clockNow);
   useEffect(() => {
     if (!active) return;
     const tell = (time: number) => setNow(time - (time % step));
-    tell(Date.now());
+    tell(clockNow());
     clocks.add(tell);
     ticking ??= setInterval(tellClocks, 1000);
     return () => {

@@ -1,4 +1,5 @@
 // A request to the controller. Paths are relative, so the page also works below a proxy's sub-path.
+import { noteDate } from "./clock";
 import { withoutEscapes } from "./format";
 import { session } from "./session";
 
@@ -57,6 +58,7 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
     asked.body === undefined
       ? asked.text
       : { type: "application/json", text: JSON.stringify(asked.body) };
+  const sent = Date.now();
   try {
     const response = await fetch(`api/v1/${path}`, {
       method: asked.method,
@@ -71,6 +73,7 @@ async function request<T>(path: string, signal: AbortSignal, asked: Asked): Prom
       ...(text && { body: text.text }),
       cache: "no-store",
     });
+    noteDate(response.headers.get("date"), sent, Date.now());
     newestTrouble = response.headers.get("x-regatta-trouble");
     if (response.status === 304 && known) {
       remember(path, known.tag, known.value); // as the newest

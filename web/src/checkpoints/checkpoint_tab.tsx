@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Checkpoint, Run } from "../base/api";
 import { hasEnded } from "../base/api";
+import { now } from "../base/clock";
 import { quoted } from "../base/download";
 import * as show from "../base/format";
 import { usePoll } from "../base/poll";
@@ -36,10 +37,10 @@ function note(run: string, name: string, check: Check) {
 }
 
 async function read(run: string, name: string) {
-  note(run, name, { state: "reading", since: Date.now() });
+  note(run, name, { state: "reading", since: now() });
   try {
     const result = await checkpointApi.verify(run, name);
-    note(run, name, { state: "done", result, at: new Date().toISOString() });
+    note(run, name, { state: "done", result, at: new Date(now()).toISOString() });
   } catch (error) {
     note(run, name, { state: "refused", message: messageOf(error) });
   }

@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ControllerHealth, Polling, RunEvent, Version } from "../base/api";
 import { api } from "../base/api";
+import { now as clockNow } from "../base/clock";
 import * as show from "../base/format";
 import { usePoll } from "../base/poll";
 import { setQuery } from "../base/route";
@@ -54,7 +55,7 @@ interface Past {
 }
 
 async function askPast(days: number, signal: AbortSignal): Promise<Past> {
-  const until = Math.floor(Date.now() / 60_000) * 60;
+  const until = Math.floor(clockNow() / 60_000) * 60;
   const moment = new Date(1000 * (until - days * 86_400)).toISOString();
   const [page, ended, { events }] = await Promise.all([
     clusterApi.since(moment, signal),
@@ -310,9 +311,9 @@ export function ClusterView({ query }: { query: URLSearchParams }) {
   });
   const pastHealth = usePoll(`past ${days}`, kEvery, async (signal) => {
     const { at, days: of } = newest.current;
-    if (of === days && Date.now() - at < kHistoryEvery) return;
+    if (of === days && clockNow() - at < kHistoryEvery) return;
     const answer = await askPast(days, signal);
-    newest.current = { at: Date.now(), days };
+    newest.current = { at: clockNow(), days };
     setPast(answer);
   });
   useEffect(() => {

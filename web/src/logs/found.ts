@@ -7,7 +7,7 @@ export interface Found {
   scanned: number; // bytes
   next: string | null; // where to go on
   file: string | null; // that it is in, also when another has become the newest
-  at: number; // Date.now() of the newest answer
+  at: number; // by the controller's clock, of the newest answer
 }
 
 // The match at this offset, or, of a line around one, the match before it; −1: neither.

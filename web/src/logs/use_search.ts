@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { now } from "../base/clock";
 import { messageOf } from "../base/request";
 import type { Found } from "./found";
 import { logApi } from "./logs_api";
@@ -60,7 +61,7 @@ export function useSearch(
         const matches = lines.filter((line) => line.match);
         const isNew = matches.length > found.matches.length;
         const scanned = found.scanned + page.scanned_bytes;
-        found = { lines, matches, scanned, next: page.next, file: page.file, at: Date.now() };
+        found = { lines, matches, scanned, next: page.next, file: page.file, at: now() };
         if (isNew || page.next == null) break;
         setState({ key, found, busy: true, failure: "" });
       }

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { RunPage, RunRow } from "../base/api";
 import { api, hasEnded } from "../base/api";
+import { now } from "../base/clock";
 import * as show from "../base/format";
 import { useShortcuts } from "../base/keys";
 import { usePoll } from "../base/poll";
@@ -323,7 +324,7 @@ function useRuns(asked: string) {
   const [again, setAgain] = useState(0);
   const health = usePoll(`${asked} ${again}`, kEvery, async (signal) => {
     const page = await api.runs(asked, signal);
-    const [old, at] = [newest, Date.now()];
+    const [old, at] = [newest, now()];
     if (old?.asked === asked && old.answer === page) old.at = at;
     else newest = { asked, answer: page, page: withOldRows(page, old?.page), at };
     setAnswer(newest);
