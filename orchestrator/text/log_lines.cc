@@ -8,6 +8,8 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "base/wording.h"
+#include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::text {
 namespace {
@@ -55,9 +57,13 @@ std::string step_line(const Json& run) {
   const std::string rate = figure(field(run, "samples_per_second"), "", "%.4g") + " samples/s";
   std::string metric;
   if (field(run, "value").is_number()) {
+    const auto value = run["value"].get<double>();
+    const bool has_target = field(run, "target").is_number();
+    const double target = has_target ? run["target"].get<double>() : value;
+    const int decimals = decimals_apart(value, target);
     metric = ", " + base::printable(run.value("metric", "")) +
-             digits(" %.4f", run["value"].get<double>());
-    if (field(run, "target").is_number()) metric += digits(" of %.4f", run["target"].get<double>());
+             base::formatted(" %.*f", decimals, value) +
+             (has_target ? base::formatted(" of %.*f", decimals, target) : "");
   }
   std::string end;
   if (field(run, "predicted_seconds_to_target").is_number()) {

@@ -28,6 +28,11 @@ std::optional<double> number_of(const Json& run, const char* name) {
 std::string figure(const std::optional<double>& value) {
   return value ? base::formatted("%.4f", *value) : "-";
 }
+// A value and its target, which rounding must not make one.
+std::string figure(const std::optional<double>& value, const std::optional<double>& beside) {
+  if (!value || !beside) return figure(value);
+  return base::formatted("%.*f", decimals_apart(*value, *beside), *value);
+}
 std::string rate(const std::optional<double>& value) {
   return value ? base::formatted("%.*f", *value < 100 ? 1 : 0, *value) : "-";
 }
@@ -122,12 +127,13 @@ std::string target_text(const Json& run) {
   const auto value = number_of(run, "value");
   std::string text;
   if (target) {
-    text = text_of(run, "metric") + " " + figure(target) +
+    text = text_of(run, "metric") + " " + figure(target, value) +
            (run.value("target_reached", false) ? ", reached" : ", not reached");
   } else {
     text = asked_target(run);
   }
-  if (value) text += "; last " + (target ? "" : text_of(run, "metric") + " ") + figure(value);
+  if (value)
+    text += "; last " + (target ? "" : text_of(run, "metric") + " ") + figure(value, target);
   const auto baseline = number_of(run, "baseline");
   if (baseline && runs::better_of(text_of(run, "metric")) == runs::Better::Higher)
     text += " (the best constant guess: " + figure(baseline) + ")";
@@ -142,9 +148,11 @@ struct ProgressParts {
 // What is shown beside the bar.
 std::string progress_text(const Json& run, const ProgressParts& parts) {
   std::string text = "step " + steps_done(run, "/");
-  if (parts.metric && number_of(run, "value")) {
-    text += "  " + text_of(run, "metric") + " " + figure(number_of(run, "value"));
-    if (number_of(run, "target")) text += " of " + figure(number_of(run, "target"));
+  const auto value = number_of(run, "value");
+  if (parts.metric && value) {
+    const auto target = number_of(run, "target");
+    text += "  " + text_of(run, "metric") + " " + figure(value, target);
+    if (target) text += " of " + figure(target, value);
   }
   if (parts.rate && number_of(run, "samples_per_second")) {
     text += "  " + rate(number_of(run, "samples_per_second")) + " samples/s";
@@ -171,10 +179,12 @@ std::vector<std::string> run_row(const Json& run, int narrower) {
   const std::string created = local_date(run.value("created_at", Json()));
   std::vector<std::string> row{text_of(run, "id"), text_of(run, "state"), steps_done(run, "/")};
   if (narrower < kNoValue) {
-    row.push_back(figure(number_of(run, "value")));
+    const auto value = number_of(run, "value");
+    const auto target = number_of(run, "target");
+    row.push_back(figure(value, target));
     const auto times = number_of(run, "target_times_baseline");
-    const bool waits = times && !number_of(run, "target");
-    row.push_back(waits ? base::formatted("%g x base", *times) : figure(number_of(run, "target")));
+    const bool waits = times && !target;
+    row.push_back(waits ? base::formatted("%g x base", *times) : figure(target, value));
   }
   row.push_back(duration(number_of(run, "time_to_accuracy_seconds")));
   if (narrower < kNoDate) {
@@ -236,6 +246,17 @@ std::vector<std::vector<std::string>> run_rows(const Json& runs, int narrower, i
 }
 
 }  // namespace
+
+int decimals_apart(double value, double beside) {
+  constexpr int kUsual = 4;
+  constexpr int kMost = 12;
+  for (int decimals = kUsual; value != beside && decimals <= kMost; ++decimals) {
+    if (base::formatted("%.*f", decimals, value) != base::formatted("%.*f", decimals, beside)) {
+      return decimals;
+    }
+  }
+  return kUsual;
+}
 
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {

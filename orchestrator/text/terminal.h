@@ -26,6 +26,9 @@ namespace regatta::orchestrator::text {
 // The result of a run: target reached or not, time to accuracy, throughput, checkpoint path.
 [[nodiscard]] std::string run_summary(const nlohmann::ordered_json& run);
 
+// How many decimals tell a value from what stands beside it: 4, or more where these are the same.
+[[nodiscard]] int decimals_apart(double value, double beside);
+
 // "12:04:31" where the program runs (TZ), of a time of the API; empty where there is none.
 [[nodiscard]] std::string local_time(const nlohmann::ordered_json& at);
 // The same with its day: "2026-11-23 14:05:03".

@@ -51,6 +51,20 @@ table("a metric that the page has no title for is a name", show.metricTitle, [
   ["toString", "toString"],
   ["\u202eycarucca\u001b[0m", "ycarucca"],
 ]);
+table(
+  "a value and its target have the digits that tell them apart",
+  ([name, value, target]) => `${show.metric(name, value, target)} of ${show.metric(name, target, value)}`,
+  [
+    [["mlm_accuracy", 0.69996, 0.7], "69.996 % of 70.000 %"],
+    [["mlm_accuracy", 0.6996, 0.7], "69.96 % of 70.00 %"],
+    [["mlm_accuracy", 0.66, 0.7], "66.0 % of 70.0 %"],
+    [["mlm_accuracy", 0.7, 0.7], "70.0 % of 70.0 %"],
+    [["mlm_loss", 2.5004, 2.5], "2.5004 of 2.5000"],
+    [["mlm_loss", 0.0123401, 0.01234], "0.0123401 of 0.01234"],
+    [["mlm_accuracy", null, 0.7], "– of 70.0 %"],
+    [["mlm_accuracy", 0.7, 0.7 - 1e-15], "70.0 % of 70.0 %"],
+  ],
+);
 table("small figures keep their digits", show.number, [
   [0, "0.00"],
   [0.0042, "0.0042"],

@@ -51,6 +51,19 @@ TEST(ProgressLine, TellsASilence) {
             "[###------------] step 25/100  mlm_accuracy 0.0831 of 0.0980  silent for 46.0 s");
 }
 
+// 0.7000 of 0.7000 does not say why a target was missed.
+TEST(Target, IsToldFromTheValueThatMissedIt) {
+  Json run = running();
+  run["value"] = 0.69996;
+  run["target"] = 0.7;
+  EXPECT_THAT(text::progress_line(run, 200), HasSubstr(" 0.69996 of 0.70000 "));
+  EXPECT_THAT(text::run_table(Json::array({run}), 0), HasSubstr("0.69996  0.70000"));
+  EXPECT_THAT(text::run_details(run), HasSubstr(" 0.70000, not reached; last 0.69996 "));
+  EXPECT_EQ(text::decimals_apart(0.7, 0.7), 4);
+  EXPECT_EQ(text::decimals_apart(0.71, 0.7), 4);
+  EXPECT_EQ(text::decimals_apart(0.7, 0.7 - 1e-16), 4) << "no digits tell these apart";
+}
+
 // Of a run that was to end earlier than its attempt does.
 TEST(RunTable, HasNoMoreStepsThanAll) {
   Json run = running();

@@ -36,10 +36,10 @@ export function clock(seconds: number): string {
   return sign + (h > 0 ? `${h}:${two(m)}:${s}` : `${m}:${s}`);
 }
 
-export function percent(fraction: number | null | undefined): string {
+export function percent(fraction: number | null | undefined, more = 0): string {
   if (fraction == null || !Number.isFinite(fraction)) return kDash;
   const value = fraction * 100;
-  return `${value.toFixed(Math.abs(value) < 9.995 ? 2 : 1)}${kNarrowSpace}%`;
+  return `${value.toFixed((Math.abs(value) < 9.995 ? 2 : 1) + more)}${kNarrowSpace}%`;
 }
 
 export function number(value: number | null | undefined, digits = 3): string {
@@ -115,12 +115,27 @@ function isAccuracy(metric: string): boolean {
 export function isFraction(metric: string): boolean {
   return isAccuracy(metric) || metric === "f1" || metric === "exact";
 }
-export function metric(name: string, value: number | null | undefined): string {
-  return isFraction(name) ? percent(value) : number(value);
+const kMostDigits = 9; // more than the usual ones
+// `beside` is what stands beside it: with as many digits as tell the two apart.
+export function metric(
+  name: string,
+  value: number | null | undefined,
+  beside: number | null | undefined = null,
+): string {
+  const text = (one: typeof value, more: number) =>
+    isFraction(name) ? percent(one, more) : number(one, 3 + more);
+  let more = 0;
+  if (value != null && beside != null && value !== beside) {
+    while (more < kMostDigits && text(value, more) === text(beside, more)) more += 1;
+    if (more === kMostDigits) more = 0;
+  }
+  return text(value, more);
 }
 // The target as its figure or, before that is known, as what it is a multiple of; null: none.
-export function target(run: Pick<Run, "metric" | "target" | "target_times_baseline">) {
-  if (run.target != null) return metric(run.metric, run.target);
+export function target(
+  run: Pick<Run, "metric" | "target" | "target_times_baseline"> & Partial<Pick<Run, "value">>,
+) {
+  if (run.target != null) return metric(run.metric, run.target, run.value);
   if (run.target_times_baseline == null) return null;
   return `${run.target_times_baseline} × baseline`;
 }

@@ -31,7 +31,7 @@ export const kFigures: Figure[] = [
     title: "Metric",
     help: "of the newest evaluation",
     of: ({ run }) => run.value,
-    text: (value, run) => show.metric(run.metric, value),
+    text: (value, run) => show.metric(run.metric, value, run.target),
     against: "points",
   },
   {
@@ -89,7 +89,7 @@ export const kFigures: Figure[] = [
     title: "MFU, 20 steps",
     help: "model FLOP utilisation: of the peak of all ranks, mean of the newest 20 steps",
     of: ({ run }) => run.mfu,
-    text: show.percent,
+    text: (value) => show.percent(value),
     against: "points",
   },
   {

@@ -18,8 +18,8 @@ const kValue = 5; // of an evaluation: of the run's metric
 
 function accuracySummary(run: Run, by: By, rows: number): string {
   const parts = [`${show.metricTitle(run.metric)} over ${kOver[by]}, ${rows} evaluations`];
-  if (run.value != null) parts.push(`now ${show.metric(run.metric, run.value)}`);
-  if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target)}`);
+  if (run.value != null) parts.push(`now ${show.metric(run.metric, run.value, run.target)}`);
+  if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target, run.value)}`);
   if (run.baseline != null && !show.isLoss(run.metric))
     parts.push(`best constant guess ${show.metric(run.metric, run.baseline)}`);
   if (run.time_to_accuracy_seconds != null) {
@@ -59,7 +59,7 @@ function useMarks({ run, history, by }: CurveProps, rows: History["evaluations"]
       const labels = new Labels(pen);
       checkpointMarks(pen, by, history.checkpoints);
       if (run.target != null) {
-        const text = `target ${show.metric(run.metric, run.target)}`;
+        const text = `target ${show.metric(run.metric, run.target, run.value)}`;
         const at = { value: run.target, text, colour: "good", pattern: [], side: "left" as const };
         level(pen, labels, at);
       }
@@ -108,7 +108,7 @@ function AccuracyChart(props: CurveProps) {
     if (!row) return null;
     return (
       <>
-        <b>{show.metric(run.metric, row[kValue])}</b> at {show.clock(row[1])}, step{" "}
+        <b>{show.metric(run.metric, row[kValue], run.target)}</b> at {show.clock(row[1])}, step{" "}
         {show.count(row[0])}
       </>
     );

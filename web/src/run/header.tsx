@@ -30,7 +30,7 @@ function Figures({ run, shown }: { run: Run; shown: Headline["shows"] }) {
         value={`${show.count(run.step)} / ${show.count(steps)}`}
         note={share}
       />
-      {shown !== "value" && <Figure name={title} value={show.metric(run.metric, run.value)} />}
+      {shown !== "value" && <Figure name={title} value={show.metric(run.metric, run.value, run.target)} />}
       <Figure name="Target" value={show.target(run) ?? "none"} />
       {!show.isLoss(run.metric) && (
         <Figure

@@ -96,7 +96,7 @@ function ahead(run: Run, history: History, target: string): Headline {
 }
 
 export function headline(run: Run, history: History): Headline {
-  const value = show.metric(run.metric, run.value);
+  const value = show.metric(run.metric, run.value, run.target);
   const target = show.target(run);
   if (target == null) {
     if (waits(run) && run.step === 0) return waiting(run, "No target set.");

@@ -127,7 +127,7 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
 
   useEffect(() => {
     document.title = run
-      ? `${show.metric(run.metric, run.value)} ${show.drawnName(run.name)} · Regatta`
+      ? `${show.metric(run.metric, run.value, run.target)} ${show.drawnName(run.name)} · Regatta`
       : "Regatta";
   }, [run?.name, run?.value]);
 

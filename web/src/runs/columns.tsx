@@ -123,7 +123,7 @@ export const kColumns: Column[] = [
       return (
         <>
           <span class={isThere(run) ? "reached" : undefined} title={run.metric}>
-            {show.metric(run.metric, run.value)}
+            {show.metric(run.metric, run.value, run.target)}
           </span>{" "}
           <span class="small">
             {target == null ? "no target" : `${targetWord(run)} ${target}`}

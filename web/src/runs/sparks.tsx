@@ -73,7 +73,7 @@ export function Spark({ run, curve }: { run: RunRow; curve: Curve | undefined })
     kHeight - kMargin - ((kHeight - 2 * kMargin) * (value - low)) / (high - low || 1);
   const line = points.map(([step, value]) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`);
   const text =
-    `${show.metricTitle(run.metric)} ${show.metric(run.metric, last[1])} ` +
+    `${show.metricTitle(run.metric)} ${show.metric(run.metric, last[1], run.target)} ` +
     `at step ${show.count(last[0])}`;
   return (
     <svg class="spark" width={kWidth} height={kHeight} role="img" aria-label={text}>

@@ -36,7 +36,7 @@ export function Expected({ run, prediction }: { run: Run; prediction: Prediction
   const { seconds, low, high, confidence, model } = prediction;
   return (
     <p class="expected">
-      Predicted crossing of {show.metric(run.metric, run.target)}: <b>{show.clock(seconds)}</b>,
+      Predicted crossing of {show.metric(run.metric, run.target, run.value)}: <b>{show.clock(seconds)}</b>,
       between {show.clock(low)} and {show.clock(high)} ({Math.round(100 * confidence)}&#8239;%
       interval), since the first step
       {model != null && `; from ${modelOf(model)}`}.

@@ -127,7 +127,7 @@ function useDrawing(
       shade(pen, idle);
       if (picked != null) stroke(pen, Math.round(pen.x(picked)) + 0.5, "accent", [], 2);
       if (run.target != null) {
-        const text = `target ${show.metric(run.metric, run.target)}`;
+        const text = `target ${show.metric(run.metric, run.target, run.value)}`;
         const look = { colour: "good", pattern: [], side: "left" as const };
         level(pen, labels, { value: run.target, text, ...look });
       }
@@ -154,9 +154,9 @@ function summaryOf({ run, axis, curve, others, marks, idle }: TimeChartProps): s
   const last = curve.kept[curve.kept.length - 1];
   const parts = [`${show.metricTitle(run.metric)} ${kAxes[axis].over}`];
   if (last) {
-    parts.push(`now ${show.metric(run.metric, last[1])} at ${placeText(axis, last[0])}`);
+    parts.push(`now ${show.metric(run.metric, last[1], run.target)} at ${placeText(axis, last[0])}`);
   }
-  if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target)}`);
+  if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target, run.value)}`);
   if (others.length > 0) parts.push(`beside it ${others.map((one) => one.name).join(", ")}`);
   if (marks.length > 0) parts.push(`${marks.length} events`);
   const still = idle.reduce((sum, one) => sum + one.to - one.from, 0);
@@ -215,7 +215,7 @@ export function TimeChart(props: TimeChartProps) {
     if (at == null) return null;
     const said = lines.flatMap(({ name }, i) => {
       const value = data[i + 1]?.[row];
-      return value == null || name === "" ? [] : [`${name} ${show.metric(run.metric, value)}`];
+      return value == null || name === "" ? [] : [`${name} ${show.metric(run.metric, value, run.target)}`];
     });
     return (
       <>
