@@ -100,16 +100,16 @@ export const kColumns: Column[] = [
     title: "Run",
     sort: "name",
     cell: (run) => (
-      <>
+      <div class="run-line">
         <a class="row-link" href={runHash(run.id)} aria-label={show.drawnName(run.name)} title={run.id}>
           <Name text={run.name} />
         </a>
         {run.tags.map((tag) => (
-          <span key={tag} class="tag">
+          <span key={tag} class="tag" title={tag}>
             {tag}
           </span>
         ))}
-      </>
+      </div>
     ),
   },
   { name: "progress", title: "Step", cell: (run) => <Progress run={run} label="share" /> },

@@ -97,7 +97,7 @@ function Head({ column, sort, order }: { column: Column; sort: string; order: Or
   return (
     <th
       scope="col"
-      class={column.figures ? "num" : undefined}
+      class={`cell-${column.name} ${column.figures ? "num" : ""}`}
       aria-sort={sorted ? order : undefined}
       title={column.help}
     >

@@ -1,0 +1,63 @@
+// What the list of runs has room for: why a run failed is in sight, and cards of a phone line up.
+import assert from "node:assert/strict";
+import { after, before } from "node:test";
+import { makeRun, series, follow } from "./fixture.mjs";
+import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+
+const skip = missingBrowser() ?? false;
+let browser;
+before(async () => {
+  if (!skip) browser = await launch();
+});
+after(() => browser?.close());
+const pageTest = pageTestWith({ skip });
+
+// The longest words that a row may have, beside ordinary ones.
+export function entries() {
+  const add = (id, steps, fields) => {
+    const metrics = series({ steps, stepSeconds: 0.2, evaluateEvery: 10, limit: 0.7 });
+    return { run: { ...follow(makeRun(id, { target: 0.7 }), metrics), ...fields }, metrics, log: "" };
+  };
+  const failed = { state: "failed", state_text: "failed", owner: "uid 1000", tags: ["baseline"] };
+  const error = "CUDA error: an illegal memory access was encountered on rank 12 of gpu-017";
+  return [
+    add("wiki-large-unpadded-presorted-0aaccb", 4000, {
+      ...failed,
+      error,
+      value: 0.66,
+      target_reached: true,
+      time_to_accuracy_seconds: 36_252,
+      attempts: 3,
+    }),
+    add("wiki-base-lamb-batch-4096-000002", 1200, { ...failed, error, value: 0.651 }),
+    add("wiki-base-000003", 0, { ...failed, error, since_submission_seconds: 93_000 }),
+    add("wiki-small-000004", 3400, { value: 0.651, predicted_seconds_to_target: 3725 }),
+    add("wiki-tiny-000005", 0, { state: "queued", state_text: "waits for a free slot" }),
+  ];
+}
+
+const kColumns = { 1000: 8, 1200: 9, 1280: 10, 1440: 10, 1920: 10 }; // curve, then owner yield
+for (const [width, columns] of Object.entries(kColumns).map((one) => one.map(Number))) {
+  pageTest(`why a run failed is in sight at ${width} px`, entries, async (fixture) => {
+    const visitor = await Visitor.arrive(browser, fixture.url, { viewport: { width, height: 800 } });
+    const { page } = visitor;
+    await page.locator(".spark").first().waitFor({ state: "attached" });
+    const found = await page.evaluate(() => {
+      const list = document.querySelector(".list");
+      const why = document.querySelector(".cell-reason .why").getBoundingClientRect();
+      const { right } = list.getBoundingClientRect();
+      return {
+        beyond: list.scrollWidth - list.clientWidth,
+        seen: Math.min(right, why.right) - why.left,
+        tall: Math.max(...[...document.querySelectorAll("tbody tr")].map((row) => row.offsetHeight)),
+        columns: [...document.querySelectorAll("thead th")].filter((th) => th.offsetWidth > 0).length,
+      };
+    });
+    assert.equal(found.beyond, 0);
+    assert.equal(found.columns, columns);
+    assert.ok(found.seen >= 150, `${found.seen} px of the reason are seen`);
+    assert.ok(found.tall <= 52, `a row is ${found.tall} px high`);
+    await visitor.keepPicture(`list-room-${width}`);
+    await visitor.leave();
+  });
+}
