@@ -1,11 +1,13 @@
 import { onPreference, preference, setPreference } from "./preferences";
 
-// Light or dark: what the reader chose, else as the system has it. style.css and the charts read the
+// Light or dark: what the reader chose, else as the system has it; on paper light. style.css and the charts read the
 // colours of data-theme.
 export const kThemes = ["auto", "light", "dark"] as const;
 export type Theme = (typeof kThemes)[number];
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
+const paper = matchMedia("print");
+let isPrinted = false; // not every browser tells of it by the query
 const changed = new EventTarget();
 
 export function theme(): Theme {
@@ -17,7 +19,8 @@ export function setTheme(next: Theme) {
 
 function apply() {
   const chosen = theme();
-  const next = chosen === "auto" ? (dark.matches ? "dark" : "light") : chosen;
+  const onScreen = chosen === "auto" ? (dark.matches ? "dark" : "light") : chosen;
+  const next = paper.matches || isPrinted ? "light" : onScreen;
   const root = document.documentElement;
   if (root.dataset.theme === next) return;
   root.dataset.theme = next;
@@ -27,6 +30,13 @@ function apply() {
 export function startTheme() {
   apply();
   dark.addEventListener("change", apply);
+  paper.addEventListener("change", apply);
+  for (const event of ["beforeprint", "afterprint"]) {
+    window.addEventListener(event, () => {
+      isPrinted = event === "beforeprint";
+      apply();
+    });
+  }
   onPreference(apply);
 }
 
