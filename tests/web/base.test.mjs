@@ -151,6 +151,10 @@ test("a part of the list does not speak for all of it", () => {
   });
   assert.equal(base.countText(page(5, 95, 1300)), "100 of 1,300 shown, 5 of these active");
   assert.equal(base.countText(page(0, 100, 1300)), "100 of 1,300 shown");
+  const inside = { ...page(0, 100, 272), next: "c" };
+  assert.equal(base.countText(inside, 100), "101–200 of 272 shown");
+  assert.equal(base.countText(inside, null), "100 of 272 shown", "where in it nobody knows");
+  assert.equal(base.countText({ ...page(2, 70, 272), next: null }, null), "201–272 of 272 shown, 2 of these active");
   assert.equal(base.countText(page(2, 4, 6)), "6, 2 active");
   assert.equal(base.countText(page(0, 0, 0)), "0");
 });

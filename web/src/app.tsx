@@ -5,6 +5,7 @@ import { Frame } from "./frame";
 import { focusMain } from "./parts/focus";
 import { Login } from "./parts/login";
 import { Loaded } from "./parts/loaded";
+import { NoView } from "./parts/no_view";
 import { RunPage } from "./run/run_page";
 import { RunList } from "./runs/run_list";
 
@@ -22,6 +23,7 @@ function Pages() {
   const route = useRoute();
   useFocus(route.page === "run" ? route.id : route.page);
   if (route.page === "runs") return <RunList query={route.query} />;
+  if (route.page === "none") return <NoView path={route.path} run={route.run} />;
   if (route.page === "run") return <RunPage key={route.id} id={route.id} tab={route.tab} />;
   // By the key another view begins anew: without, it would be drawn by the one before.
   const shown = { key: route.page, props: { query: route.query } };

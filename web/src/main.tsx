@@ -18,7 +18,7 @@ import "./time/time.css";
 import "./submit/submit.css";
 import "./events/events.css";
 import "./settings/settings.css";
-import "./base/print.css";
+import "./print.css";
 
 startTheme();
 startKeys();

@@ -6,7 +6,11 @@ export type Tab = (typeof kTabs)[number];
 export const kViews = ["compare", "nodes", "cluster", "events", "submit", "settings"] as const;
 export type View = (typeof kViews)[number];
 export type Route = { query: URLSearchParams } & (
-  { page: "runs" } | { page: "run"; id: string; tab: Tab } | { page: View }
+  
+  | { page: "runs" }
+  | { page: "run"; id: string; tab: Tab }
+  | { page: View }
+  | { page: "none"; path: string; run: string | null } // there is no such view, of this run or at all
 );
 
 export function parseRoute(hash: string): Route {
@@ -14,13 +18,16 @@ export function parseRoute(hash: string): Route {
   const query = new URLSearchParams(search);
   const view = kViews.find((name) => path === `/${name}`);
   if (view) return { page: view, query };
-  const match = /^\/runs\/([^/]+)(?:\/([a-z]+))?\/?$/.exec(path);
-  if (!match?.[1]) return { page: "runs", query };
-  const tab = kTabs.find((name) => name === match[2]) ?? kTabs[0];
+  const match = /^\/runs\/([^/]+)(?:\/([^/]+))?\/?$/.exec(path);
+  if (/^\/?(runs\/?)?$/.test(path)) return { page: "runs", query };
+  const nowhere = { page: "none", path, query } as const;
   try {
-    return { page: "run", id: decodeURIComponent(match[1]), tab, query };
+    const id = decodeURIComponent(match?.[1] ?? "");
+    if (id === "") return { ...nowhere, run: null };
+    const tab = kTabs.find((name) => name === (match?.[2] ?? kTabs[0]));
+    return tab ? { page: "run", id, tab, query } : { ...nowhere, run: id };
   } catch {
-    return { page: "runs", query };
+    return { ...nowhere, run: null };
   }
 }
 

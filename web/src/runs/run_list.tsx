@@ -6,11 +6,12 @@ import * as show from "../base/format";
 import { useShortcuts } from "../base/keys";
 import { usePoll } from "../base/poll";
 import { usePreference } from "../base/preferences";
+import type { Refusal } from "../base/request";
 import { go, setQuery } from "../base/route";
 import { focusMain } from "../parts/focus";
 import { Menu } from "../parts/menu";
-import { Connection, ErrorPanel } from "../parts/notices";
-import { Pages } from "../parts/pages";
+import { Connection } from "../parts/notices";
+import { Pages, rowsBefore } from "../parts/pages";
 import { stepRows } from "../parts/rows";
 import type { Column } from "./columns";
 import { choiceWith, isFixed, kColumns, shownColumns } from "./columns";
@@ -287,14 +288,47 @@ function Nothing({ query }: { query: URLSearchParams }) {
   );
 }
 
+// What the address asks for is none of the reader's fault where a link has brought it.
+function Refused({ refusal }: { refusal: Refusal }) {
+  const { parameter } = refusal;
+  const leaveOut = () => {
+    setQuery({ ...(parameter != null && { [parameter]: null }), before: null });
+    focusMain();
+  };
+  return (
+    <section class="notice error" role="alert">
+      <strong>The controller refused the list of runs</strong>
+      <pre>{show.withoutEscapes(refusal.message)}</pre>
+      <p>
+        {parameter != null && (
+          <button type="button" onClick={leaveOut}>
+            {parameter === "before" ? "First page" : `Without ${show.drawnName(parameter)}`}
+          </button>
+        )}{" "}
+        <a href="#/">Show all runs</a>
+      </p>
+    </section>
+  );
+}
+
 const activeOf = (page: RunPage) => page.runs.filter((run) => !hasEnded(run)).length;
 const isWhole = (page: RunPage) => page.runs.length >= (page.total ?? 0);
 
+// Which of all these are, behind so many others; the last ones of a list need not be counted from its
+// beginning.
+function shownText({ runs, total, next }: RunPage, before: number | null): string {
+  const start = before ?? (next == null ? Math.max(0, (total ?? 0) - runs.length) : null);
+  if (start == null || start === 0 || runs.length === 0) {
+    return `${show.count(runs.length)} of ${show.count(total)} shown`;
+  }
+  return `${show.count(start + 1)}–${show.count(start + runs.length)} of ${show.count(total)} shown`;
+}
+
 // How many there are, and how many of them are active: of those that are shown, where that is not all.
-export function countText(page: RunPage): string {
+export function countText(page: RunPage, before: number | null = 0): string {
   const active = activeOf(page);
   if (!isWhole(page)) {
-    const text = `${show.count(page.runs.length)} of ${show.count(page.total)} shown`;
+    const text = shownText(page, before);
     return active > 0 ? `${text}, ${show.count(active)} of these active` : text;
   }
   const text = show.count(page.runs.length);
@@ -360,18 +394,19 @@ export function RunList({ query }: { query: URLSearchParams }) {
     <>
       <Connection health={health} />
       {health.refusal && (
-        <ErrorPanel title="The controller refused the list of runs" text={health.refusal.message} />
+        <Refused refusal={health.refusal} />
       )}
       <div class="heading">
         <h1>Runs</h1>
         <span class="small" role="status">
-          {page && countText(page)}
+          {page && isCurrent && countText(page, rowsBefore(query.get("before")))}
+          {page && !isCurrent && !health.refusal && "Asking…"}
         </span>
         <span class="small" role="status">
           {note}
         </span>
       </div>
-      {(page != null || activeFilters(query).length > 0) && (
+      {(page != null || health.refusal != null || activeFilters(query).length > 0) && (
         <div class="tools">
           <Filters query={query} />
           <ColumnMenu />
@@ -392,12 +427,18 @@ export function RunList({ query }: { query: URLSearchParams }) {
       ) : page.runs.length === 0 ? (
         <Nothing query={query} />
       ) : (
-        <div class={isCurrent ? "" : "stale"}>
+        <div class={isCurrent ? "" : "stale"} aria-busy={!isCurrent && !health.refusal}>
           <Table rows={page.runs} query={query} selection={selection} />
         </div>
       )}
       {page != null && (
-        <Pages of="the list" cursor="before" query={query} next={isCurrent ? page.next : null} />
+        <Pages
+          of="the list"
+          cursor="before"
+          query={query}
+          next={isCurrent ? page.next : null}
+          rows={page.runs.length}
+        />
       )}
     </>
   );
