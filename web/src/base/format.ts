@@ -186,9 +186,10 @@ export function ago(iso: string, now: number): string {
   return hours < 24 ? unit(hours, "h") : unit(Math.round(seconds / 86400), "d");
 }
 
-// What is not seen, or would turn the direction in which what is around it is read.
+// What is not seen, or would turn the direction in which what is around it is read; but not what
+// joins letters, which some writings and pictures are made with.
 export const kUnseen =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
 // A line that was written anew, as progress bars are, is what was written last.
 function lastState(line: string): string {

@@ -1,3 +1,4 @@
+import { withoutEscapes as clean } from "../base/format";
 import { useHelp } from "./help";
 
 // A name, its value, and what it is when the pointer rests on it or its "?" is pressed.
@@ -20,8 +21,8 @@ export function Figure({
         {about.button}
       </dt>
       <dd>
-        {value}
-        {note && <span class="small">{note}</span>}
+        {clean(value)}
+        {note && <span class="small">{clean(note)}</span>}
       </dd>
       {about.note && <dd class="help-note">{about.note}</dd>}
     </div>

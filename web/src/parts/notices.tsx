@@ -29,7 +29,7 @@ export function Connection({ health }: { health: Health }) {
       {!away && health.trouble != null && (
         <div class="notice away">
           <strong>Figures stand still</strong>
-          <span>: {health.trouble}. Runs go on.</span>
+          <span>: {withoutEscapes(health.trouble)}. Runs go on.</span>
         </div>
       )}
     </div>

@@ -1,0 +1,48 @@
+// Characters that are not seen, or that turn what is around them, reach the page from nowhere.
+import assert from "node:assert/strict";
+import { after, before } from "node:test";
+import { kHostile, ranksRun } from "./fixture.mjs";
+import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+
+const skip = missingBrowser() ?? false;
+let browser;
+before(async () => {
+  if (!skip) browser = await launch();
+});
+after(() => browser?.close());
+
+const kHidden = `H100\u202e\u200b\u2060\u001b[31mred\u001b[0m${kHostile}`;
+function entries() {
+  const entry = ranksRun();
+  const slowest = { ...entry.run.slowest, phase: kHidden };
+  const texts = { owner: kHidden, device: kHidden, name: kHidden, note: kHidden, error: kHidden };
+  Object.assign(entry.run, texts, { slowest, state_text: kHidden, warnings: [kHidden] });
+  entry.run.config = { name: kHidden };
+  return [entry];
+}
+
+pageTestWith({ skip })("no view shows hidden characters", entries, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, `${fixture.url}#/`);
+  const { page } = visitor;
+  const places = {
+    "#/": "table.runs",
+    "#/runs/ranks-5c1e07": ".ranks",
+    "#/runs/ranks-5c1e07/details": "pre.config",
+    "#/runs/ranks-5c1e07/events": ".tabs",
+  };
+  for (const [place, selector] of Object.entries(places)) {
+    await page.goto(`${fixture.url}${place}`);
+    await page.locator(selector).first().waitFor();
+    const found = await page.evaluate(() => {
+      const hidden = /[\u001b\u200b\u202a-\u202e\u2060-\u2069]/;
+      const texts = [document.title, document.body.innerText];
+      for (const one of document.querySelectorAll("body *")) {
+        texts.push(...["title", "aria-label", "placeholder"].map((name) => one.getAttribute(name)));
+      }
+      return texts.filter((text) => text != null && hidden.test(text)).map((text) => escape(text));
+    });
+    assert.deepEqual(found, [], place);
+  }
+  assert.match(await page.locator("body").innerText(), /H100red/);
+  await visitor.leave(/404/);
+});
