@@ -65,15 +65,31 @@ export const moment = (iso: string | null | undefined): number | null => {
   return Number.isFinite(time) ? time / 1000 : null;
 };
 
-// How long a step usually takes: the middle one of the differences.
-export function usualStep(rows: StepRow[]): number | null {
-  const each: number[] = [];
+type Done = [step: number, seconds: number, ...rest: unknown[]];
+
+const kOddStep = 3; // times as long as the middle one
+
+// How long a step usually takes: the mean, without what stood still. An evaluation lies between some
+// rows, of which then only the time since its end counts.
+export function usualStep(rows: StepRow[], evaluations: EvaluationRow[] = []): number | null {
+  const each: { steps: number; seconds: number }[] = [];
+  let next = 0;
   for (let i = 1; i < rows.length; i += 1) {
-    const [a, b] = [rows[i - 1], rows[i]];
-    if (a && b && b[0] > a[0]) each.push((b[1] - a[1]) / (b[0] - a[0]));
+    const [before, b] = [rows[i - 1], rows[i]];
+    if (!before || !b) continue;
+    let a: Done = before;
+    for (let one = evaluations[next]; one && one[1] <= b[1]; one = evaluations[++next]) {
+      if (one[1] > before[1]) a = one;
+    }
+    const [steps, seconds] = [b[0] - a[0], b[1] - a[1]];
+    if (steps > 0 && seconds > 0) each.push({ steps, seconds });
   }
-  if (each.length === 0) return null;
-  return each.sort((a, b) => a - b)[Math.floor(each.length / 2)] ?? null;
+  const rates = each.map(({ steps, seconds }) => seconds / steps).sort((a, b) => a - b);
+  const middle = rates[Math.floor(rates.length / 2)];
+  if (middle == null) return null;
+  const usual = each.filter(({ steps, seconds }) => seconds <= kOddStep * middle * steps);
+  const sum = (of: "steps" | "seconds") => usual.reduce((whole, one) => whole + one[of], 0);
+  return sum("seconds") / sum("steps");
 }
 
 interface Work {
@@ -98,7 +114,7 @@ function workOf({ rows, evaluations, from, first, reached, usual: others, clock 
   const work: Work = { segments: [], marks: [], begun: null, last: null };
   const start = rows[0];
   if (!start) return work;
-  const usual = usualStep(rows) ?? others ?? start[1] - from;
+  const usual = usualStep(rows, evaluations) ?? others ?? start[1] - from;
   const add = (kind: Kind, from: number, to: number, note = "") => {
     const before = work.segments[work.segments.length - 1];
     if (before && before.kind === kind && before.note === note) before.to = to;
@@ -109,18 +125,23 @@ function workOf({ rows, evaluations, from, first, reached, usual: others, clock 
   let step = first;
   let most = reached;
   let next = 0;
-  // The evaluations up to then. The length of one is known where the row of its step is here, which a
-  // long run's thinned rows mostly lack: then the newest such step is returned.
+  // The evaluations up to then. Where the row of an evaluation's step is not here, as of a thinned
+  // series, its begin follows from the steps since the row before; one that would be of no length
+  // is returned.
   const judge = (until: number): number | null => {
     let unmeasured: number | null = null;
     for (let one = evaluations[next]; one && one[1] <= until; one = evaluations[++next]) {
-      if (one[0] === step && one[1] > at) {
-        add("evaluating", clock + at, clock + one[1], `after step ${one[0]}`);
-        at = one[1];
-      } else {
+      const steps = one[0] - step;
+      const begin = at + steps * usual;
+      if (steps < 0 || one[1] <= begin) {
         unmeasured = one[0];
         work.marks.push({ kind: "evaluation", at: clock + one[1], note: `step ${one[0]}` });
+        continue;
       }
+      if (steps > 0) add(one[0] <= most ? "replaying" : "training", clock + at, clock + begin);
+      const note = `after step ${one[0]}${steps > 0 ? ", about" : ""}`;
+      add("evaluating", clock + begin, clock + one[1], note);
+      [at, step, most] = [one[1], one[0], Math.max(most, one[0])];
     }
     return unmeasured;
   };
@@ -243,7 +264,7 @@ function stripOf(
   const from = begin - clock;
   const rows = within(known.steps, from, until - clock);
   const evaluations = within(known.evaluations, from, until - clock);
-  const usual = usualStep(known.steps);
+  const usual = usualStep(known.steps, known.evaluations);
   const first = attempt.first_step;
   const work = workOf({ rows, evaluations, from, first, reached, usual, clock });
   const stop = isOpen ? end : Math.min(until, begin + (attempt.seconds ?? until - begin));

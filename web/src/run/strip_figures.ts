@@ -1,6 +1,6 @@
 // The strips as text: sums, a table, an axis, and what arrow keys do.
 import type { Table } from "../parts/chart_data";
-import type { Kind, Strip } from "./strip";
+import type { Kind, Mark, Strip } from "./strip";
 import { kKinds } from "./strip";
 
 export const named = (strip: Strip) =>
@@ -54,13 +54,29 @@ export function movedBy(key: string, from: Place | null, lengths: number[]): Pla
   return null;
 }
 
+export interface Total {
+  kind: Kind;
+  seconds: number;
+  count: number; // with those of no known length
+  isAbout: boolean; // the length of one at least is estimated
+}
+
+const kMarked: Partial<Record<Kind, Mark["kind"]>> = {
+  evaluating: "evaluation",
+  checkpointing: "checkpoint",
+};
+
 // How long each kind took, in their order; checkpoints are written beside training.
-export function totals(list: Strip[]): { kind: Kind; seconds: number; count: number }[] {
+export function totals(list: Strip[]): Total[] {
   const all = list.flatMap((one) => one.segments);
+  const marks = list.flatMap((one) => one.marks);
   return kKinds.flatMap((kind) => {
     const of = all.filter((segment) => segment.kind === kind);
-    const sum = of.reduce((whole, segment) => whole + segment.to - segment.from, 0);
-    return of.length > 0 ? [{ kind, seconds: sum, count: of.length }] : [];
+    if (of.length === 0) return [];
+    const seconds = of.reduce((whole, segment) => whole + segment.to - segment.from, 0);
+    const unmeasured = marks.filter((mark) => mark.kind === kMarked[kind]).length;
+    const isAbout = of.some((segment) => segment.note.endsWith(", about"));
+    return [{ kind, seconds, count: of.length + unmeasured, isAbout }];
   });
 }
 

@@ -120,7 +120,9 @@ function Drawing({ list, chosen }: { list: Strip[]; chosen: Place | null }) {
 }
 
 function summaryOf(list: Strip[]): string {
-  const parts = totals(list).map(({ kind, seconds }) => `${kind} ${show.duration(seconds)}`);
+  const parts = totals(list).map(
+    ({ kind, seconds, isAbout }) => `${kind} ${isAbout ? "about " : ""}${show.duration(seconds)}`,
+  );
   const amount = list.filter((strip) => strip.attempt != null).length;
   const attempts = amount === 1 ? "1 attempt" : `${amount} attempts`;
   return `${attempts} since the submission: ${parts.join(", ")}`;
@@ -136,9 +138,10 @@ function Legend({ list }: { list: Strip[] }) {
   const marks = list.flatMap((strip) => strip.marks);
   return (
     <p class="legend strip-legend">
-      {totals(list).map(({ kind, seconds, count }) => (
+      {totals(list).map(({ kind, seconds, count, isAbout }) => (
         <span key={kind} class={kind}>
-          {kind} {show.duration(seconds)}
+          {kind} {isAbout && "about "}
+          {show.duration(seconds)}
           {kind === "checkpointing" && " (of those still there)"}
           {count > 1 && kind !== "training" && `, ${count} times`}
         </span>
