@@ -178,6 +178,13 @@ std::string summary_of(const runs::Run& run, const RunParts& parts,
   return "";
 }
 
+// A run without a checkpoint has nothing to go on from.
+std::string resume_text(const runs::Run& run) {
+  return "`" + base::shown_command("regatta resume", run.id) + "`" +
+         (run.summary.checkpoint_step >= 0 ? " lets it go on from its newest checkpoint"
+                                           : " starts it again");
+}
+
 std::string next_of_silent(const runs::Run& run, const RunParts& parts) {
   const std::string look = "; `regatta-train stacks --directory " +
                            base::shell_word(run.directory) + "` on its node shows where it stands";
@@ -202,7 +209,6 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
                ? "it is stopped when Slurm answers; until then Slurm is asked again and again"
                : "not known until Slurm answers; until then Slurm is asked again and again";
   }
-  const std::string resume = "`" + base::shown_command("regatta resume", run.id) + "`";
   switch (run.state) {
     case runs::RunState::Queued:
       return next_start(run, now_utc);
@@ -231,14 +237,13 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
       if (run.wanted == runs::Wanted::Observe) return "nothing; it is over";
       return ends_the_same_way(parts)
                  ? "nothing; a resumed run has the same run file, so submit a changed one; where "
-                   "the cause lies elsewhere, mend it, then " +
-                       resume
-                 : "nothing; mend the cause, then " + resume +
-                       " lets it go on from its newest checkpoint";
+                   "the cause lies elsewhere, mend it, then `" +
+                       base::shown_command("regatta resume", run.id) + "`"
+                 : "nothing; mend the cause, then " + resume_text(run);
     case runs::RunState::Stopped:
     case runs::RunState::Cancelled:
       if (run.wanted == runs::Wanted::Observe) return "nothing; it is over";
-      return "nothing; " + resume + " lets it go on from its newest checkpoint";
+      return "nothing; " + resume_text(run);
     default:
       return "nothing; it is over";
   }

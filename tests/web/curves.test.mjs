@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { sourcesOf } from "./sources.mjs";
 
 const page = await sourcesOf(`export { strips } from "./src/run/strip";
-  export { totals } from "./src/run/strip_figures";
+  export { named, totals } from "./src/run/strip_figures";
   export { emptyHistory, extend } from "./src/run/history";`);
 
 const at = (seconds) => new Date(Date.UTC(2026, 10, 21, 12, 0, 0) + 1000 * seconds).toISOString();
@@ -69,4 +69,13 @@ test("checkpoints of no known length count as well", () => {
   });
   const of = page.totals(page.strips(known)).find((one) => one.kind === "checkpointing");
   assert.deepEqual([of.seconds, of.count], [5, 3]);
+});
+
+test("a run that is over without an attempt has no next one", () => {
+  for (const [state, name] of [["failed", "No attempt"], ["queued", "Next attempt"]]) {
+    const known = longRun(1);
+    Object.assign(known.run, { state, ended_at: state === "failed" ? at(9) : null });
+    known.told.attempts = [];
+    assert.deepEqual(page.strips(known).map(page.named), [name]);
+  }
 });

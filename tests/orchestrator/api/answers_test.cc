@@ -190,6 +190,22 @@ TEST(Answers, SayWhereARunEndedWhoseEndWasMoved) {
   EXPECT_EQ(text(), "training, step 3000 of 3000");
 }
 
+TEST(Answers, SayWhatAResumedRunGoesOnFrom) {
+  runs::Run run;
+  run.id = "demo-1";
+  run.error = "sbatch: error: invalid partition";
+  const auto next = [&](runs::RunState state) {
+    run.state = state;
+    return explain_json(run, {}, {}, std::nullopt, kNow)["next"].get<std::string>();
+  };
+  EXPECT_EQ(next(runs::RunState::Failed),
+            "nothing; mend the cause, then `regatta resume demo-1` starts it again");
+  EXPECT_EQ(next(runs::RunState::Stopped), "nothing; `regatta resume demo-1` starts it again");
+  run.summary.checkpoint_step = 50;
+  EXPECT_EQ(next(runs::RunState::Cancelled),
+            "nothing; `regatta resume demo-1` lets it go on from its newest checkpoint");
+}
+
 // A cancel that ended in SIGKILL looked like one that had saved.
 TEST(Answers, SayWhatACancelLost) {
   runs::Run run;

@@ -15,7 +15,7 @@ export function ResumeButton({ run, onChange }: { run: Run; onChange: (run: Run)
       <button
         type="button"
         disabled={busy}
-        title="Go on from the newest checkpoint"
+        title={run.checkpoint ? "Go on from the newest checkpoint" : "Start it again"}
         onClick={() => void ask("", async (key) => onChange(await runApi.resume(run.id, key)))}
       >
         {busy ? "Resuming…" : "Resume run"}

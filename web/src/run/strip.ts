@@ -39,6 +39,7 @@ export interface Mark {
 }
 export interface Strip {
   attempt: number | null; // null: the wait for one that has not begun
+  isNext?: boolean; // which may begin yet
   where: string; // its hosts
   from: number;
   to: number;
@@ -327,6 +328,7 @@ export function strips(known: Known): Strip[] {
     list.push({
       ...{ attempt: null, where: "", from, to: Math.max(from, end), segments, marks: [] },
       outcome,
+      isNext: !hasEnded(run),
     });
   }
   return list;

@@ -3,8 +3,10 @@ import type { Table } from "../parts/chart_data";
 import type { Kind, Mark, Strip } from "./strip";
 import { kKinds } from "./strip";
 
-export const named = (strip: Strip) =>
-  strip.attempt == null ? "Next attempt" : `Attempt ${strip.attempt}`;
+export const named = (strip: Strip) => {
+  if (strip.attempt != null) return `Attempt ${strip.attempt}`;
+  return strip.isNext ? "Next attempt" : "No attempt";
+};
 
 export function tableOfStrips(list: Strip[]): Table {
   const round = (value: number) => Number(value.toFixed(3));

@@ -19,6 +19,7 @@ const kShown = 6; // attempts, until all are asked for
 const kTitle = "Timeline of attempts";
 
 const clean = show.withoutEscapes;
+const shortName = (strip: Strip) => (strip.isNext ? "next" : named(strip).toLowerCase());
 
 function segmentText(segment: Segment): string {
   const note = segment.note ? ` (${clean(segment.note)})` : "";
@@ -92,7 +93,7 @@ function Drawing({ list, chosen }: { list: Strip[]; chosen: Place | null }) {
       <svg class="names" height={height + 18} aria-hidden="true">
         {list.map((strip, i) => (
           <text key={i} x="100%" y={kGap + i * (kRow + kGap) + kRow / 2}>
-            {strip.attempt == null ? "next" : `attempt ${strip.attempt}`}
+            {shortName(strip)}
           </text>
         ))}
       </svg>
