@@ -218,6 +218,10 @@ plainTest("predictions are those nearest to 5, 20 and 50 % of the way", () => {
   const late = { made_at_seconds: 90 };
   assert.deepEqual(figures.tellingPredictions([late], 100), [{ share: 0.9, made: late }]);
   assert.deepEqual(figures.tellingPredictions(made, null), []);
+  // Each for the share that it is nearest to: not the one at 77 for half of the time.
+  const few = [8, 16, 31, 77].map((made_at_seconds) => ({ made_at_seconds }));
+  const shares = figures.tellingPredictions(few, 100).map((one) => one.share);
+  assert.deepEqual(shares, [0.08, 0.16, 0.31]);
 });
 
 const skip = missingController();
@@ -444,7 +448,8 @@ test("levels and predictions are those of the evaluations and the API", async ()
     assert.equal(outcome, one.low <= whole && whole <= one.high ? "held" : "did not hold");
   }
   const held = known.filter((one) => one.low <= whole && whole <= one.high).length;
-  await visitor.sees(`Outcome known of ${known.length}: ${held} held`);
+  const here = rows.filter((row) => row[4] === "held").length;
+  await visitor.sees(`Of these, ${here} of ${rows.length} held; of all, ${held} of ${known.length}`);
   await visitor.leave();
 });
 
@@ -471,7 +476,7 @@ test("a prediction that missed, and one whose outcome is open, are told as such"
     ["5 %", "did not hold"],
     ["20 %", "not known yet"],
   ]);
-  await visitor.sees("Outcome known of 2: 1 held");
+  await visitor.sees("Of these, 0 of 1 held; of all, 1 of 2");
   await visitor.leave();
 });
 

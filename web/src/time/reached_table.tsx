@@ -44,6 +44,17 @@ export function Expected({ run, prediction }: { run: Run; prediction: Prediction
   );
 }
 
+// What the table counts, and all that were made.
+function outcomeText(shown: Earlier[], all: Earlier[]): string {
+  const text = "Shown: the predictions made nearest to 5, 20 and 50\u202f% of the time. ";
+  const known = (list: Earlier[]) => list.filter((one) => one.held != null);
+  const held = (list: Earlier[]) => list.filter((one) => one.held).length;
+  const [of, ofAll] = [known(shown), known(all)];
+  if (ofAll.length === 0) return text;
+  const here = of.length > 0 ? `Of these, ${held(of)} of ${of.length} held; of` : "Of";
+  return `${text}${here} all, ${held(ofAll)} of ${ofAll.length} (80\u202f% should). `;
+}
+
 function Predictions({
   run,
   time,
@@ -57,8 +68,7 @@ function Predictions({
   const all = time.earlier_predictions;
   const telling = tellingPredictions(all, crossed ?? elapsed);
   if (run.target == null || telling.length === 0) return null;
-  const judged = all.filter((one) => one.held != null);
-  const held = judged.filter((one) => one.held);
+  const shown = telling.map(({ made }) => made);
   return (
     <section class="time-part" aria-labelledby="predictions">
       <h2 id="predictions">How predictions turned out</h2>
@@ -95,8 +105,7 @@ function Predictions({
         </table>
       </div>
       <p class="small">
-        {judged.length > 0 &&
-          `Outcome known of ${judged.length}: ${held.length} held (80\u202f% should). `}
+        {outcomeText(shown, all)}
         {crossed != null && `The target was met ${show.clock(crossed)} after the first step.`}
       </p>
     </section>

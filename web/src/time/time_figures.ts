@@ -167,25 +167,28 @@ export function thresholds(
   return [...found].sort((a, b) => a - b);
 }
 
-// The predictions that were made nearest to these shares of the time to the crossing, or so far.
+// The predictions that were made nearest to these shares of the time to the crossing, or so far;
+// each once, for the share that it is nearest to.
 const kShares = [0.05, 0.2, 0.5];
 export function tellingPredictions(
   earlier: Earlier[],
   whole: number | null,
 ): { share: number; made: Earlier }[] {
   if (whole == null || whole <= 0) return [];
-  const found: { share: number; made: Earlier }[] = [];
-  for (const share of kShares) {
-    let best: Earlier | null = null;
-    const off = (one: Earlier) => Math.abs(Math.log((one.made_at_seconds ?? 0) / (share * whole)));
-    for (const one of earlier) {
-      if (one.made_at_seconds == null || one.made_at_seconds <= 0) continue;
-      if (best == null || off(one) < off(best)) best = one;
-    }
-    // A prediction twice as early or late tells nothing of this share.
-    if (best && off(best) < Math.log(2) && !found.some((one) => one.made === best)) {
-      found.push({ share: (best.made_at_seconds ?? 0) / whole, made: best });
-    }
+  const made = earlier.flatMap((one) => {
+    const share = (one.made_at_seconds ?? 0) / whole;
+    return share > 0 && share < 1 ? [{ share, made: one }] : [];
+  });
+  // A prediction twice as early or late tells nothing of a share.
+  const pairs = kShares.flatMap((wanted) =>
+    made
+      .filter((one) => Math.abs(Math.log(one.share / wanted)) < Math.log(2))
+      .map((one) => ({ one, wanted, off: Math.abs(one.share - wanted) })),
+  );
+  const found = new Map<number, (typeof made)[number]>();
+  for (const { one, wanted } of pairs.sort((a, b) => a.off - b.off)) {
+    if (found.has(wanted) || [...found.values()].includes(one)) continue;
+    found.set(wanted, one);
   }
-  return found;
+  return [...found.values()].sort((a, b) => a.share - b.share);
 }
