@@ -5,7 +5,9 @@ import { sourcesOf } from "./sources.mjs";
 
 const page = await sourcesOf(`export { strips } from "./src/run/strip";
   export { named, totals } from "./src/run/strip_figures";
-  export { emptyHistory, extend } from "./src/run/history";`);
+  export * from "./src/parts/branches"; export { drawable, drawnLines } from "./src/parts/chart_data";
+  export { smooth } from "./src/parts/smooth"; export { placesOf } from "./src/run/attempts";
+  export { tableOfRows } from "./src/run/curve_rows"; export { emptyHistory, extend } from "./src/run/history";`);
 
 const at = (seconds) => new Date(Date.UTC(2026, 10, 21, 12, 0, 0) + 1000 * seconds).toISOString();
 
@@ -78,4 +80,66 @@ test("a run that is over without an attempt has no next one", () => {
     known.told.attempts = [];
     assert.deepEqual(page.strips(known).map(page.named), [name]);
   }
+});
+
+test("smoothing begins anew with an attempt, and its last point is where it was", () => {
+  const values = [...Array(200).fill(10), ...Array(200).fill(2)];
+  const across = page.smooth(values);
+  assert.ok(across[199] < 9.9, `${across[199]}`);
+  const apart = page.smooth(values, [200]);
+  apart.forEach((value, i) => assert.ok(Math.abs(value - values[i]) < 1e-9, `${i}: ${value}`));
+  const slope = values.map((_, i) => i);
+  page.smooth(slope, [7, 200]).forEach((value, i) => assert.ok(Math.abs(value - i) < 1e-9));
+  // As drawn: pieces of what counts, and of what was trained again.
+  const line = { name: "loss", colour: "accent", width: 1, smooth: true, starts: [200] };
+  const { data } = page.drawnLines([line], [slope, values], true);
+  assert.ok(Math.abs(data[2][199] - 10) < 1e-9 && Math.abs(data[2][200] - 2) < 1e-9);
+});
+
+test("lines have a gap between attempts, and around what was trained again", () => {
+  const points = [[1, 1], [2, 1], [3, 1, true], [4, 1, true], [9, 2], [10, 2], [11, 3]].map(
+    ([x, attempt, again = false]) => ({ x, value: 10 * x, attempt, again }),
+  );
+  const { kept, again } = page.branchesOf(points);
+  assert.deepEqual(kept, { x: [1, 2, 9, 10, 11], y: [10, 20, 90, 100, 110], starts: [9, 11] });
+  assert.deepEqual(again, { x: [3, 4], y: [30, 40], starts: [] });
+  const xs = points.map(({ x }) => x);
+  const column = points.map((point) => (point.again ? null : point.value));
+  assert.deepEqual(page.piecesOf(xs, column, kept.starts), [[0, 1], [4, 5], [6, 6]]);
+  assert.deepEqual(page.piecesOf(xs, column, []), [[0, 6]]);
+  assert.deepEqual(page.piecesOf(xs, xs.map(() => null), kept.starts), []);
+});
+
+// The first attempt ends at step 4, and the second goes on from step 2; evaluated after 2, 4, 3.
+test("rows know their attempt, and whether they were trained again, whatever is thinned", () => {
+  const run = { started_at: at(100) };
+  const attempts = [
+    { attempt: 1, started_at: at(90), first_step: 0 },
+    { attempt: 2, started_at: at(150), first_step: 2 },
+  ];
+  const of = (places) => places.map(({ attempt, again }) => [attempt, again]);
+  const said = () => false; // when they came
+  const steps = [[1, 1], [2, 2], [3, 3], [4, 4], [4, 62]]; // step 3 of the second is left out
+  const expected = [[1, false], [1, false], [1, true], [1, true], [2, false]];
+  assert.deepEqual(of(page.placesOf(steps, { run, attempts, said })), expected);
+  const evaluations = [[2, 2.5], [4, 4.5], [3, 61.5]];
+  const places = page.placesOf(evaluations, { run, attempts, later: steps, said });
+  assert.deepEqual(of(places), [[1, false], [1, true], [2, false]]);
+  const unknown = page.placesOf(evaluations, { run, attempts: [], later: steps, said });
+  assert.deepEqual(of(unknown), [[null, false], [null, true], [null, false]]);
+  const columns = [{ name: "loss", of: (row) => 10 * row[0] }];
+  const table = page.tableOfRows("time", steps.slice(2, 3), [{ attempt: 1, again: true }], columns);
+  assert.deepEqual(table, {
+    columns: ["Time (s)", "Step", "Attempt", "Trained again since", "loss"],
+    rows: [[3, 3, 1, "yes", 30]],
+  });
+});
+
+test("what no chart can show is left out of the lines, and counted", () => {
+  const data = [[1, 2, 3, 4], [5, 1e308, null, -1e308], [1, 2, 3, Infinity]];
+  const { data: shown, left } = page.drawable(data);
+  assert.equal(left, 3);
+  assert.deepEqual(shown, [[1, 2, 3, 4], [5, null, null, null], [1, 2, 3, null]]);
+  const fine = [[1, 2], [3, -3.4e38]];
+  assert.equal(page.drawable(fine).data, fine);
 });

@@ -735,10 +735,13 @@ seededRun("a chart's table and CSV are the API's rows, its PNG is a picture", as
   const csv = await saved(accuracy, "Save as CSV");
   assert.equal(csv.name, `${run.id}-masked-accuracy-over-time.csv`);
   assert.deepEqual(
-    rowsOfCsv(csv.bytes).map((row) => row.map(Number)),
-    evaluations.map((row) => [row[1], row[5]]),
+    rowsOfCsv(csv.bytes).map((row) => [...row.slice(0, 3).map(Number), row[3], Number(row[4])]),
+    evaluations.map((row) => [row[1], row[0], 1, "no", row[5]]),
   );
-  assert.match(csv.bytes.toString(), /^Time \(s\),mlm_accuracy\r\n/);
+  assert.match(
+    csv.bytes.toString(),
+    /^Time \(s\),Step,Attempt,Trained again since,mlm_accuracy\r\n/,
+  );
   const png = await saved(accuracy, "Save as PNG");
   assert.equal(png.bytes.subarray(1, 4).toString(), "PNG");
   const [width, height] = [png.bytes.readUInt32BE(16), png.bytes.readUInt32BE(20)];
@@ -751,7 +754,8 @@ seededRun("a chart's table and CSV are the API's rows, its PNG is a picture", as
   await loss.getByRole("button", { name: "Next rows" }).click();
   await loss.getByText(`Rows 101 to 200 of ${steps.length}`).waitFor();
   const cells = await loss.locator("tbody tr").first().locator("th, td").allInnerTexts();
-  assert.deepEqual(cells.map(Number), [steps[100][1], steps[100][2]].map((one) => Number(one.toPrecision(6))));
+  const shown = [0, 4].map((i) => Number(cells[i]));
+  assert.deepEqual(shown, [steps[100][1], steps[100][2]].map((one) => Number(one.toPrecision(6))));
   assert.equal(await loss.locator("tbody tr").count(), 100);
   await visitor.leave();
 });

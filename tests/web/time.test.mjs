@@ -183,9 +183,10 @@ plainTest("evaluations whose steps were trained again are a curve of their own",
     buckets: [at(10, false), at(30, true), at(20, true), at(40, false), at(50, false)],
     series: { metric: [three(0.1), three(0.3), three(0.2), three(0.25), [null, null, null, 0]] },
   };
-  const { kept, abandoned } = figures.curveOf(series);
+  const { kept, abandoned, starts } = figures.curveOf(series);
   assert.deepEqual(kept, [[10, 0.1], [40, 0.25]]);
   assert.deepEqual(abandoned, [[20, 0.2], [30, 0.3]]);
+  assert.deepEqual(starts, { kept: [40], abandoned: [] });
 });
 
 plainTest("curves of other places share an axis, each with gaps where it has no point", () => {

@@ -28,6 +28,7 @@ export const kAxes = {
   device_hours: "GPU-hours",
 } as const;
 export type Axis = keyof typeof kAxes;
+export const kIsClock: Record<string, boolean> = { wall: true, wall_since_submission: true };
 export const axisOf = (text: string | null): Axis =>
   text != null && Object.hasOwn(kAxes, text) ? (text as Axis) : "wall";
 

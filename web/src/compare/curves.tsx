@@ -2,10 +2,11 @@ import { useCallback, useMemo } from "preact/hooks";
 import type uPlot from "uplot";
 import type { Look } from "../base/colours";
 import * as show from "../base/format";
-import type { Pen, Span } from "../parts/chart";
+import { againLine, kAgainName } from "../parts/branches";
+import type { Line, Pen, Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
 import type { Axis, SeriesName } from "./compare_api";
-import { kAxes, kSeries } from "./compare_api";
+import { kAxes, kIsClock, kSeries } from "./compare_api";
 import type { Curve } from "./series";
 import { joined, newestOf, rangeOf, valueAt } from "./series";
 
@@ -115,18 +116,37 @@ function valuesText(drawing: Drawing, subjects: Subject[], x: number): string {
   return `: ${values.join("; ")}`;
 }
 
+// Of each subject what counts; behind all of them what was trained again.
+function linesOf({ curves }: Drawing, subjects: Subject[], only: string | null) {
+  const lines: Line[] = curves.map(({ key, starts }, index) => {
+    const { name = "", look } = subjects[index] ?? {};
+    return {
+      ...{ name, colour: look?.colour ?? "muted", points: 2, dash: look?.dash ?? [] },
+      width: only === key ? 2.75 : 2,
+      opacity: only == null || only === key ? 1 : 0.13,
+      ...(starts && { starts }),
+    };
+  });
+  const again = curves.flatMap(({ again: points }, index) => {
+    const line = lines[index];
+    if (!points || !line) return [];
+    const { starts = [] } = points;
+    const name = `${line.name}, ${kAgainName}`;
+    return [{ points, line: { ...againLine(line), name, starts } }];
+  });
+  return {
+    data: joined([...curves, ...again.map(({ points }) => points)]),
+    lines: [...lines, ...again.map(({ line }) => line)],
+  };
+}
+
 // One series of all subjects. The legend is the page's, beside all charts.
 export function SeriesChart(props: CurvesProps) {
   const { drawing, subjects, axis, only, full, zoom, onZoom, onCursor } = props;
-  const data = useMemo(() => joined(drawing.curves), [drawing.curves]);
-  const lines = subjects.map(({ key, look, name }) => ({
-    name,
-    colour: look.colour,
-    width: only === key ? 2.75 : 2,
-    opacity: only == null || only === key ? 1 : 0.13,
-    dash: look.dash,
-    points: 2,
-  }));
+  const { data, lines } = useMemo(
+    () => linesOf(drawing, subjects, only),
+    [drawing.curves, JSON.stringify(subjects), only],
+  );
   const target = drawing.target;
   const overlay = useCallback(
     (pen: Pen) => {
@@ -135,7 +155,7 @@ export function SeriesChart(props: CurvesProps) {
     },
     [drawing, subjects, only],
   );
-  const time = axis === "wall" || axis === "wall_since_submission";
+  const time = kIsClock[axis] === true;
   return (
     <div class="compared" data-series={drawing.name}>
       <Chart

@@ -1,11 +1,16 @@
 import type { Charts } from "../base/api";
+import type { Branch, Placed } from "../parts/branches";
+import { branchesOf } from "../parts/branches";
+import { isDrawn } from "../parts/chart_data";
 import type { SeriesName } from "./compare_api";
-import { kSeries } from "./compare_api";
+import { kIsClock, kSeries } from "./compare_api";
 
 // Curves as they are drawn and read: by x, each with points of its own.
 export interface Points {
   x: number[]; // growing
   y: number[];
+  starts?: number[]; // where, along a clock, a piece begins that does not go on from before
+  again?: Points; // what was trained again since
 }
 
 // What one line shows: a run, or the mean of runs that differ by seed only.
@@ -17,24 +22,21 @@ export interface Curve extends Points {
 
 export const kNoPoints: Points = { x: [], y: [] };
 
-// One series of one run. Steps that were trained again after a resume are left out: along steps
-// their line would go back.
+// One series of one run, with what was trained again after a resume beside it.
 export function pointsOf(charts: Charts, id: string, name: SeriesName): Points {
   const run = charts.runs.find((one) => one.id === id);
   const chart = run?.[kSeries[name].evaluation ? "evaluations" : "steps"];
-  const found: [number, number][] = [];
-  chart?.buckets.forEach((bucket, index) => {
+  const found: Placed[] = [];
+  chart?.buckets.forEach(({ to: x, attempt, abandoned: again }, index) => {
     const value = chart.series[name]?.[index]?.[2];
-    if (!bucket.abandoned && value != null) found.push([bucket.to, value]);
+    if (value != null) found.push({ x, value, attempt, again });
   });
-  found.sort((a, b) => a[0] - b[0]);
-  const points: Points = { x: [], y: [] };
-  for (const [x, y] of found) {
-    if (points.x.length > 0 && !(x > (points.x[points.x.length - 1] ?? x))) continue;
-    points.x.push(x);
-    points.y.push(y);
-  }
-  return points;
+  const { kept, again } = branchesOf(found);
+  const of = ({ x, y, starts }: Branch): Points => {
+    const points = { x, y: y.map((value) => value ?? 0) };
+    return kIsClock[charts.x] && starts.length > 0 ? { ...points, starts } : points;
+  };
+  return again.x.length > 0 ? { ...of(kept), again: of(again) } : of(kept);
 }
 
 // The index of the last x that is at most this; −1: none is.
@@ -48,13 +50,14 @@ function indexAt(x: number[], at: number): number {
   return low - 1;
 }
 
-// The value on the straight line between the points around x; null outside of them.
-export function valueAt({ x, y }: Points, at: number): number | null {
+// The value on the straight line between the points around x; null outside of them, and where the
+// line has a gap.
+export function valueAt({ x, y, starts }: Points, at: number): number | null {
   const i = indexAt(x, at);
   const [x0, y0, x1, y1] = [x[i], y[i], x[i + 1], y[i + 1]];
   if (x0 == null || y0 == null) return null;
   if (x0 === at) return y0;
-  if (x1 == null || y1 == null) return null;
+  if (x1 == null || y1 == null || starts?.includes(x1)) return null;
   return y0 + ((y1 - y0) * (at - x0)) / (x1 - x0);
 }
 
@@ -77,17 +80,23 @@ export function meanOf(key: string, all: Points[]): Curve {
   const members = all.filter(({ x }) => x.length > 0);
   const ends = members.map(({ y }) => y[y.length - 1]).filter((value) => value != null);
   const none = (): number[] => [];
-  const curve = { key, x: none(), y: none(), deviation: none(), ends };
+  const curve = { key, x: none(), y: none(), deviation: none(), starts: none(), ends };
   if (members.length === 0) return curve;
   const from = Math.max(...members.map(({ x }) => x[0] ?? Infinity));
   const to = Math.min(...members.map(({ x }) => x[x.length - 1] ?? -Infinity));
   const places = [...new Set(members.flatMap(({ x }) => x))].sort((a, b) => a - b);
   const inside = places.filter((x) => x >= from && x <= to);
   const every = Math.ceil(inside.length / kMostPlaces);
+  let isGap = false;
   inside.forEach((x, index) => {
     if (index % every !== 0 && index !== inside.length - 1) return;
     const values = members.map((points) => valueAt(points, x)).filter((y) => y != null);
-    if (values.length < members.length) return;
+    if (values.length < members.length) {
+      isGap = true;
+      return;
+    }
+    if (isGap && curve.x.length > 0) curve.starts.push(x);
+    isGap = false;
     curve.x.push(x);
     curve.y.push(mean(values));
     curve.deviation.push(deviation(values) ?? 0);
@@ -117,15 +126,13 @@ export function joined(curves: Points[]): [number[], ...(number | null)[][]] {
   return [x, ...columns];
 }
 
-const kMostDrawn = 1e307; // an axis whose length is no number would draw nothing at all
-
-// Of the axis of values: what lies on it, with deviations around curves, and a margin.
+// Of the axis of values: what is drawn on it, with deviations around curves, and a margin.
 export function rangeOf(curves: Curve[], values: (number | null)[]): [number, number] {
   let [least, most] = [Infinity, -Infinity];
   const add = (value: number) => {
-    const drawn = Math.max(-kMostDrawn, Math.min(value, kMostDrawn));
-    least = Math.min(least, drawn);
-    most = Math.max(most, drawn);
+    if (!isDrawn(value)) return;
+    least = Math.min(least, value);
+    most = Math.max(most, value);
   };
   for (const value of values) if (value != null) add(value);
   for (const { y, deviation } of curves) {

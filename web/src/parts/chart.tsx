@@ -1,11 +1,13 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
+import { count, drawnName } from "../base/format";
 import { usePreference } from "../base/preferences";
 import { onTheme } from "../base/theme";
-import type { Cell, Line, Series, Span } from "./chart_data";
+import type { Cell, Line, Series, Span, Table } from "./chart_data";
 import {
   canBeLogarithmic,
+  drawable,
   drawnLines,
   pointByKey,
   tableOf,
@@ -47,6 +49,8 @@ export interface ChartProps {
   x?: Axis;
   sync?: string | null; // charts of one name share the cursor ("run"); null: none
   file?: string; // how the names of its files begin
+  of?: string; // whose figures they are, in the title of its picture
+  table?: () => Table; // where it has more columns than the lines
   onCursor?: ((index: number | null) => void) | undefined;
 }
 
@@ -215,11 +219,12 @@ export function Chart(props: ChartProps) {
   const [smoothing, setSmoothing] = usePreference("smoothing"); // "off", or null
   const isSmoothed = smoothing !== "off";
   const series = props.data as unknown as Series;
+  const shown = useMemo(() => drawable(series), [props.data]);
   const drawn = useMemo(
-    () => drawnLines(props.lines, series, isSmoothed),
+    () => drawnLines(props.lines, shown.data, isSmoothed),
     [props.data, JSON.stringify(props.lines), isSmoothed],
   );
-  const isPositive = useMemo(() => canBeLogarithmic(series), [props.data]);
+  const isPositive = useMemo(() => canBeLogarithmic(shown.data), [shown]);
   const isLogarithmic = wantsLog && isPositive;
   const onCursor = useRef(props.onCursor);
   onCursor.current = props.onCursor;
@@ -238,10 +243,11 @@ export function Chart(props: ChartProps) {
   const twin = useTwin({
     title,
     file: props.file,
-    table: () => tableOf(props.x ?? kTimeAxis, props.lines, series, title),
+    table: props.table ?? (() => tableOf(props.x ?? kTimeAxis, props.lines, series, title)),
     picture: () => {
       const canvas = place.current?.querySelector("canvas");
-      return canvas ? pictureOfCanvas(title, canvas) : Promise.resolve(null);
+      const head = props.of ? `${title} · ${drawnName(props.of)}` : title;
+      return canvas ? pictureOfCanvas(head, canvas) : Promise.resolve(null);
     },
     children: (
       <Choices
@@ -291,6 +297,12 @@ export function Chart(props: ChartProps) {
           {point != null && props.readout(point)}
         </span>
       </div>
+      {shown.left > 0 && (
+        <p class="small">
+          {shown.left === 1 ? "1 value is" : `${count(shown.left)} values are`} not drawn: too large
+          for a chart. The table has {shown.left === 1 ? "it" : "them"}.
+        </p>
+      )}
       {twin.table}
     </figure>
   );

@@ -19,6 +19,32 @@ export interface Line {
   name?: string; // in the table and the CSV; "" leaves it out of them
   smooth?: boolean; // drawn as its smoothed curve over a ghost of what was measured
   dash?: number[];
+  starts?: number[]; // places where a piece begins that does not go on from the point before
+}
+
+// Beyond what a single-precision number can be, and what a chart's range can hold.
+const kMostDrawn = 3.5e38;
+export const isDrawn = (value: number) => Math.abs(value) < kMostDrawn;
+
+// The figures without those that no chart can show, and how many these are.
+export function drawable(data: Series): { data: Series; left: number } {
+  let left = 0;
+  const columns = data.slice(1).map((values): Figures => {
+    const isOdd = (one: number | null | undefined) => one != null && !isDrawn(one);
+    const odd = Array.prototype.filter.call(values, isOdd).length;
+    left += odd;
+    return odd === 0 ? values : Array.from(values, (one) => (isOdd(one) ? null : one));
+  });
+  return { data: left === 0 ? data : [data[0], ...columns], left };
+}
+
+// Of the first places that are at these or behind them.
+function indicesOf(xs: ArrayLike<number>, starts: readonly number[]): number[] {
+  let index = 0;
+  return starts.map((start) => {
+    while (index < xs.length && (xs[index] ?? 0) < start) index += 1;
+    return index;
+  });
 }
 
 // The lines as they are drawn: a smoothed one is two, the ghost and the curve on top.
@@ -33,7 +59,8 @@ export function drawnLines(
     if (!line.smooth || !isSmoothed) return void drawn.push({ line, values });
     const ghost = { ...line, width: 1, opacity: 0.28 * (line.opacity ?? 1), points: 0 };
     drawn.push({ line: ghost, values });
-    drawn.push({ line: { ...line, points: 0 }, values: smooth(Array.from(values)) });
+    const curve = smooth(Array.from(values), indicesOf(data[0], line.starts ?? []));
+    drawn.push({ line: { ...line, points: 0 }, values: curve });
   });
   return {
     lines: drawn.map(({ line }) => line),

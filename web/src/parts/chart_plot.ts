@@ -1,6 +1,7 @@
 import uPlot from "uplot";
 import { clock } from "../base/format";
 import { onTheme } from "../base/theme";
+import { piecesOf } from "./branches";
 import type { Line, Span } from "./chart_data";
 import { areFew, logMarks, logRange } from "./chart_data";
 
@@ -89,16 +90,30 @@ function axesOf(latest: { current: Drawn }, isClock: boolean): uPlot.Axis[] {
   ];
 }
 
-function seriesOf(line: Line): uPlot.Series {
+// isClock: pieces have gaps between them; on other axes nothing lies there.
+function seriesOf(line: Line, isClock: boolean): uPlot.Series {
+  const starts = isClock ? (line.starts ?? []) : [];
+  const pieces = (u: uPlot, series: number) =>
+    piecesOf(u.data[0], u.data[series] ?? [], starts);
   return {
     stroke: () => colourOf(line.colour),
     width: line.width,
     alpha: line.opacity ?? 1,
-    spanGaps: true,
+    spanGaps: starts.length === 0, // what is missing within a piece is bridged by gaps() as well
+    gaps: (u, series) => {
+      const at = (index: number) => u.valToPos(u.data[0][index] ?? 0, "x", true);
+      const all = pieces(u, series);
+      return all.slice(1).map(([first], i) => [at(all[i]?.[1] ?? 0), at(first)]);
+    },
     ...(line.dash && { dash: line.dash }),
     points: {
       show: (u: uPlot, series: number, first: number, last: number) =>
         areFew(u.data[series] ?? [], first, last, line.points ?? 0),
+      // A piece of one point has no line.
+      filter: (u: uPlot, series: number, isShown: boolean) => {
+        const alone = isShown ? [] : pieces(u, series).filter(([first, last]) => first === last);
+        return alone.length > 0 ? alone.map(([first]) => first) : null;
+      },
       size: 5,
       fill: () => colourOf(line.colour),
     },
@@ -138,7 +153,7 @@ export function plotOptions(
       },
     },
     axes: axesOf(latest, made.isClock),
-    series: [{}, ...made.lines.map(seriesOf)],
+    series: [{}, ...made.lines.map((line) => seriesOf(line, made.isClock))],
     hooks: {
       drawAxes: [(u) => latest.current.overlay?.(penOf(u))],
       draw: [(u) => latest.current.marks?.(penOf(u))],

@@ -1,7 +1,7 @@
 // The rows of a run on the axis that the reader has chosen.
 import type { Run } from "../base/api";
 import * as show from "../base/format";
-import type { Span } from "../parts/chart_data";
+import type { Span, Table } from "../parts/chart_data";
 import type { History } from "./history";
 import { trains } from "./standstill";
 
@@ -31,6 +31,25 @@ export function amountOf(rows: Row[]): { shown: number; steps: number } {
   if (!first || !last) return { shown: 0, steps: 0 };
   const begin = second && first[0] <= second[0] - first[0] ? 1 : first[0];
   return { shown: kept.length, steps: last[0] - begin + 1 };
+}
+
+// Rows as a table, with what tells a step that was trained twice apart.
+export function tableOfRows<R extends Row>(
+  by: By,
+  rows: R[],
+  places: { attempt: number | null; again: boolean }[],
+  columns: { name: string; of: (row: R) => number | null }[],
+): Table {
+  const head = by === "time" ? ["Time (s)", "Step"] : ["Step", "Time (s)"];
+  return {
+    columns: [...head, "Attempt", "Trained again since", ...columns.map(({ name }) => name)],
+    rows: rows.map((row, i) => [
+      ...(by === "time" ? [row[1], row[0]] : [row[0], row[1]]),
+      places[i]?.attempt ?? null,
+      places[i]?.again ? "yes" : "no",
+      ...columns.map(({ of }) => of(row)),
+    ]),
+  };
 }
 
 // Room for a metric's curves and these levels.

@@ -1,15 +1,27 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
 import type uPlot from "uplot";
-import type { Run } from "../base/api";
+import type { AttemptRow, EvaluationRow, Run, StepRow } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
 import { usePreference } from "../base/preferences";
-import type { Pen, Span } from "../parts/chart";
+import { againLine, branchesOf, kAgainName } from "../parts/branches";
+import type { Line, Pen, Span } from "../parts/chart";
 import { Chart, kStepAxis, kTimeAxis } from "../parts/chart";
 import { Choice } from "../parts/choice";
+import type { Place } from "./attempts";
+import { placesOf } from "./attempts";
 import { Labels, checkpointMarks, crossing, dot, forecast, level } from "./curve_marks";
 import type { By } from "./curve_rows";
-import { amountOf, fullSpan, pastSpan, placeOf, reachedAt, roomFor, rowsBy } from "./curve_rows";
+import {
+  amountOf,
+  fullSpan,
+  pastSpan,
+  placeOf,
+  reachedAt,
+  roomFor,
+  rowsBy,
+  tableOfRows,
+} from "./curve_rows";
 import { firstEvaluationText } from "./headline";
 import type { History } from "./history";
 import { trains } from "./standstill";
@@ -41,11 +53,43 @@ const axisOf = (by: By) => (by === "time" ? kTimeAxis : kStepAxis);
 
 interface CurveProps {
   run: Run;
+  attempts: AttemptRow[];
   history: History;
   by: By;
   zoom: Span | null;
   onZoom: (span: Span | null) => void;
   full: Span;
+}
+
+// Columns of rows as a chart takes them: of each what counts, and, where there is any, what was
+// trained again since; with the table that tells both.
+function curvesOf<R extends StepRow | EvaluationRow>(
+  by: By,
+  rows: R[],
+  places: Place[],
+  lines: (Line & { of: (row: R) => number | null })[],
+) {
+  const xs = rows.map((row) => placeOf(by, row));
+  const found: { line: Line; values: (number | null)[] }[] = [];
+  for (const { of, ...line } of lines) {
+    const points = rows.map((row, i) => ({
+      ...{ x: xs[i] ?? 0, value: of(row) },
+      ...(places[i] ?? { attempt: null, again: false }),
+    }));
+    const { kept, again } = branchesOf(points);
+    const column = (wanted: boolean) =>
+      points.map((point) => (point.again === wanted ? point.value : null));
+    found.push({ line: { ...line, starts: kept.starts }, values: column(false) });
+    if (again.x.length === 0) continue;
+    const dashed = { ...againLine(line), name: "", starts: again.starts };
+    found.push({ line: dashed, values: column(true) });
+  }
+  return {
+    data: [xs, ...found.map(({ values }) => values)] as uPlot.AlignedData,
+    lines: found.map(({ line }) => line),
+    table: () =>
+      tableOfRows(by, rows, places, lines.map(({ name, of }) => ({ name: name ?? "", of }))),
+  };
 }
 
 // What the chart of the accuracy draws besides: the levels, the forecast, where it was reached.
@@ -92,24 +136,31 @@ function useMarks({ run, history, by }: CurveProps, rows: History["evaluations"]
 }
 
 function AccuracyChart(props: CurveProps) {
-  const { run, history, by, zoom, onZoom, full } = props;
+  const { run, history, by, zoom, onZoom, full, attempts } = props;
   const rows = useMemo(() => rowsBy(by, history.evaluations), [by, history.evaluations]);
   const { overlay, marks, baseline } = useMarks(props, rows);
-  const data = useMemo<uPlot.AlignedData>(
-    () => [rows.map((row) => placeOf(by, row)), rows.map((row) => row[kValue])],
-    [rows, by],
+  const places = useMemo(
+    () => placesOf(rows, { run, attempts, later: history.steps, said: (row) => row[4] }),
+    [rows, attempts, run.started_at, history.steps],
   );
+  const { data, lines, table } = useMemo(() => {
+    const look = { colour: "accent", width: 2.25, points: 60 };
+    const of = (row: EvaluationRow) => row[kValue];
+    return curvesOf(by, rows, places, [{ name: run.metric, ...look, of }]);
+  }, [by, rows, places, run.metric]);
   const values = useMemo(
     () => roomFor(run.metric, [run.target, baseline]),
     [run.target, baseline, run.metric],
   );
   const readout = (index: number | null) => {
-    const row = rows[index ?? rows.length - 1];
+    const at = index ?? rows.length - 1;
+    const row = rows[at];
     if (!row) return null;
     return (
       <>
         <b>{show.metric(run.metric, row[kValue], run.target)}</b> at {show.clock(row[1])}, step{" "}
         {show.count(row[0])}
+        {places[at]?.again && `, ${kAgainName}`}
       </>
     );
   };
@@ -120,7 +171,8 @@ function AccuracyChart(props: CurveProps) {
       readout={readout}
       height={320}
       data={data}
-      lines={[{ name: run.metric, colour: "accent", width: 2.25, points: 60 }]}
+      lines={lines}
+      table={table}
       full={full}
       values={values}
       format={(value) =>
@@ -132,22 +184,37 @@ function AccuracyChart(props: CurveProps) {
       onZoom={onZoom}
       x={axisOf(by)}
       file={run.id}
+      of={run.name}
     />
   );
 }
 
-function LossChart({ run, history, by, zoom, onZoom, full }: CurveProps) {
+// Steps with where each belongs.
+function useSteps({ run, history, by, attempts }: CurveProps) {
   const rows = useMemo(() => rowsBy(by, history.steps), [by, history.steps]);
-  const data = useMemo<uPlot.AlignedData>(
-    () => [rows.map((row) => placeOf(by, row)), rows.map((row) => row[2])],
-    [rows, by],
+  const places = useMemo(
+    () => placesOf(rows, { run, attempts, said: (row) => row[9] }),
+    [rows, attempts, run.started_at],
   );
+  return { rows, places };
+}
+
+function LossChart(props: CurveProps) {
+  const { run, by, zoom, onZoom, full } = props;
+  const { rows, places } = useSteps(props);
+  const { data, lines, table } = useMemo(() => {
+    const of = (row: StepRow) => row[2];
+    const look = { colour: "accent", width: 1.75, smooth: true };
+    return curvesOf(by, rows, places, [{ name: "loss", ...look, of }]);
+  }, [by, rows, places]);
   const readout = (index: number | null) => {
-    const row = rows[index ?? rows.length - 1];
+    const at = index ?? rows.length - 1;
+    const row = rows[at];
     if (!row) return "no step yet";
     return (
       <>
         <b>{show.number(row[2])}</b> at step {show.count(row[0])}
+        {places[at]?.again && `, ${kAgainName}`}
       </>
     );
   };
@@ -158,7 +225,8 @@ function LossChart({ run, history, by, zoom, onZoom, full }: CurveProps) {
       readout={readout}
       height={200}
       data={data}
-      lines={[{ name: "loss", colour: "accent", width: 1.75, smooth: true }]}
+      lines={lines}
+      table={table}
       full={full}
       values={padded}
       format={(value) => String(Number(value.toPrecision(4)))}
@@ -166,6 +234,7 @@ function LossChart({ run, history, by, zoom, onZoom, full }: CurveProps) {
       onZoom={onZoom}
       x={axisOf(by)}
       file={run.id}
+      of={run.name}
     />
   );
 }
@@ -176,19 +245,19 @@ function padded(low: number | null, high: number | null): [number, number] {
   return [low - margin, high + margin];
 }
 
-function SpeedChart({ run, history, by, zoom, onZoom, full }: CurveProps) {
-  const rows = useMemo(() => rowsBy(by, history.steps), [by, history.steps]);
-  const hasGoodput = useMemo(() => rows.some((row) => row[6] != null), [rows]);
-  const data = useMemo<uPlot.AlignedData>(() => {
-    const speed = rows.map((row) => row[4] ?? null);
-    const goodput = rows.map((row) => row[6] ?? null);
-    const xs = rows.map((row) => placeOf(by, row));
-    return hasGoodput ? [xs, speed, goodput] : [xs, speed];
-  }, [rows, by, hasGoodput]);
-  const lines = [
-    { name: "samples/s", colour: "accent", width: 1.75, smooth: true },
-    { name: "goodput (samples/s)", colour: "good", width: 1.75, smooth: true },
-  ];
+function SpeedChart(props: CurveProps) {
+  const { run, by, zoom, onZoom, full } = props;
+  const { rows, places } = useSteps(props);
+  const { data, lines, table } = useMemo(() => {
+    const look = { width: 1.75, smooth: true };
+    const speed = { name: "samples/s", colour: "accent", of: (row: StepRow) => row[4] ?? null };
+    const goodput = {
+      ...{ name: "goodput (samples/s)", colour: "good" },
+      of: (row: StepRow) => row[6] ?? null,
+    };
+    const has = rows.some((row) => row[6] != null) ? [speed, goodput] : [speed];
+    return curvesOf(by, rows, places, has.map((line) => ({ ...look, ...line })));
+  }, [by, rows, places]);
   // Of the step under the cursor; else what the figures above say, which one step would contradict.
   const readout = (index: number | null) => {
     const row = index == null ? null : rows[index];
@@ -214,7 +283,8 @@ function SpeedChart({ run, history, by, zoom, onZoom, full }: CurveProps) {
       readout={readout}
       height={200}
       data={data}
-      lines={hasGoodput ? lines : lines.slice(0, 1)}
+      lines={lines}
+      table={table}
       full={full}
       values={(_low, high) => [0, (high ?? 1) * 1.12 || 1]}
       format={(value) => show.count(value)}
@@ -222,6 +292,7 @@ function SpeedChart({ run, history, by, zoom, onZoom, full }: CurveProps) {
       onZoom={onZoom}
       x={axisOf(by)}
       file={run.id}
+      of={run.name}
     />
   );
 }
@@ -260,13 +331,21 @@ function Sampled({ run, history }: { run: Run; history: History }) {
 }
 
 // The three curves share cursor and zoom; only the first looks ahead.
-export function Curves({ run, history }: { run: Run; history: History }) {
+export function Curves({
+  run,
+  history,
+  attempts,
+}: {
+  run: Run;
+  history: History;
+  attempts: AttemptRow[];
+}) {
   const [choice, choose] = usePreference("curves.by");
   const by: By = choice === "step" ? "step" : "time";
   const [zoom, setZoom] = useState<{ by: By; span: Span } | null>(null);
   const onZoom = useCallback((span: Span | null) => setZoom(span && { by, span }), [by]);
   const span = zoom?.by === by ? zoom.span : null; // seconds are no steps
-  const props = { run, history, by, zoom: span, onZoom };
+  const props = { run, attempts, history, by, zoom: span, onZoom };
   const past = pastSpan(by, history);
   const repeated = history.steps.length - rowsBy(by, history.steps).length;
   return (
@@ -282,6 +361,11 @@ export function Curves({ run, history }: { run: Run; history: History }) {
         {repeated > 0 && (
           <span class="small">
             {show.count(repeated)} rows of steps that were trained again are left out.
+          </span>
+        )}
+        {by === "time" && run.attempts > 1 && (
+          <span class="small">
+            Dashed: {kAgainName}. There is a gap wherever an attempt ended.
           </span>
         )}
         <Sampled run={run} history={history} />

@@ -1,13 +1,11 @@
 import { useId, useMemo, useRef, useState } from "preact/hooks";
-import type { Attempts, Checkpoint, Run, RunEvent } from "../base/api";
-import { api, hasEnded } from "../base/api";
+import type { Checkpoint, Run } from "../base/api";
 import * as show from "../base/format";
-import { usePoll } from "../base/poll";
 import { ErrorPanel } from "../parts/notices";
 import { pictureOfDrawing } from "../parts/picture";
 import { useTwin } from "../parts/twin";
+import type { ToldAttempts } from "./attempts";
 import type { History } from "./history";
-import { runApi } from "./run_api";
 import type { Segment, Strip } from "./strip";
 import { strips } from "./strip";
 import type { Place } from "./strip_figures";
@@ -158,14 +156,15 @@ function Legend({ list }: { list: Strip[] }) {
   );
 }
 
-function StripFigure({ all, file }: { all: Strip[]; file: string }) {
+function StripFigure({ all, file, name }: { all: Strip[]; file: string; name: string }) {
   const [every, setEvery] = useState(false);
   const [chosen, setChosen] = useState<Place | null>(null);
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<HTMLDivElement>(null);
   const help = useId();
   const list = every ? all : all.slice(-kShown);
-  const picture = async () => place.current && pictureOfDrawing(kTitle, place.current);
+  const picture = async () =>
+    place.current && pictureOfDrawing(`${kTitle} · ${show.drawnName(name)}`, place.current);
   const twin = useTwin({ title: kTitle, file, table: () => tableOfStrips(all), picture });
   const showAll = () => {
     setEvery(true);
@@ -223,31 +222,18 @@ function StripFigure({ all, file }: { all: Strip[]; file: string }) {
   );
 }
 
-const kNobody: RunEvent[] = [];
-
 // Where the run was since its submission, attempt by attempt.
 export function StripView({
   run,
   history,
   checkpoints,
+  attempts: { told, requeues, health },
 }: {
   run: Run;
   history: History;
   checkpoints: Checkpoint[];
+  attempts: ToldAttempts;
 }) {
-  const [told, setTold] = useState<Attempts | null>(null);
-  const [requeues, setRequeues] = useState<RunEvent[]>(kNobody);
-  const open = !hasEnded(run);
-  // Asked again at once where the run says that something has changed.
-  const key = `${run.id} ${run.attempts} ${run.state}`;
-  const health = usePoll(key, open ? 10_000 : 60_000, async (signal) => {
-    const [attempts, events] = await Promise.all([
-      api.attempts(run.id, signal),
-      run.attempts > 1 || run.state === "queued" ? runApi.requeues(run.id, signal) : null,
-    ]);
-    setTold(attempts);
-    setRequeues(events?.events ?? kNobody);
-  });
   const list = useMemo(() => {
     if (!told) return [];
     const { steps, evaluations } = history;
@@ -257,5 +243,5 @@ export function StripView({
     return <ErrorPanel title="The timeline cannot be shown" text={health.refusal.message} />;
   }
   if (!told || list.length === 0) return null;
-  return <StripFigure all={list} file={run.id} />;
+  return <StripFigure all={list} file={run.id} name={run.name} />;
 }

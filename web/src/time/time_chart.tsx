@@ -3,6 +3,7 @@ import type uPlot from "uplot";
 import type { Prediction, Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
+import { againLine, kAgainName } from "../parts/branches";
 import type { Line, Pen, Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
 import { Name } from "../parts/name";
@@ -18,6 +19,7 @@ import { aligned, kAxes } from "./time_figures";
 export interface OtherCurve {
   name: string;
   points: Point[];
+  starts?: number[]; // of a run: where pieces begin
   colour: string;
   dash: number[];
 }
@@ -166,11 +168,15 @@ function summaryOf({ run, axis, curve, others, marks, idle }: TimeChartProps): s
 
 function linesOf({ run, curve, others, own }: TimeChartProps): Line[] {
   const { colour, dash } = own;
-  const again = curve.abandoned.length > 0 ? "trained again since" : "";
+  const line = { name: show.drawnName(run.name), colour, width: 2.25, points: 60, dash };
+  const name = curve.abandoned.length > 0 ? kAgainName : "";
   return [
-    { name: show.drawnName(run.name), colour, width: 2.25, points: 60, dash },
-    { name: again, colour, width: 1, opacity: 0.45, dash: [3, 3] },
-    ...others.map((one) => ({ name: one.name, colour: one.colour, dash: one.dash, width: 1.5 })),
+    { ...line, starts: curve.starts.kept },
+    { ...againLine(line), name, starts: curve.starts.abandoned },
+    ...others.map((one) => ({
+      ...{ name: one.name, colour: one.colour, dash: one.dash, width: 1.5 },
+      ...(one.starts && { starts: one.starts }),
+    })),
   ];
 }
 
@@ -243,6 +249,7 @@ export function TimeChart(props: TimeChartProps) {
         x={kAxes[axis]}
         sync={null}
         file={run.id}
+        of={run.name}
       />
       <EventLane
         marks={marks}

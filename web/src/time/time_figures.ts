@@ -1,6 +1,8 @@
 // What is computed for the view of time to accuracy. Pure, so that tests need no browser.
 import type { Charts, EvaluationRow, Prediction, Run, Series } from "../base/api";
 import * as show from "../base/format";
+import type { Branch, Placed } from "../parts/branches";
+import { branchesOf } from "../parts/branches";
 import type { Kind, Strip } from "../run/strip";
 import { moment } from "../run/strip";
 import type { Earlier, Reference } from "./time_api";
@@ -31,16 +33,23 @@ export type Point = [x: number, value: number];
 export interface Curve {
   kept: Point[]; // what the newest weights have gone through
   abandoned: Point[]; // trained again since
+  starts: { kept: number[]; abandoned: number[] }; // where pieces of them begin
 }
 
 export function curveOf(series: Series | undefined): Curve {
-  const curve: Curve = { kept: [], abandoned: [] };
+  const points: Placed[] = [];
   series?.buckets.forEach((bucket, index) => {
-    const last = series.series.metric?.[index]?.[2];
-    if (last != null) (bucket.abandoned ? curve.abandoned : curve.kept).push([bucket.to, last]);
+    const value = series.series.metric?.[index]?.[2];
+    if (value == null) return;
+    points.push({ x: bucket.to, value, attempt: bucket.attempt, again: bucket.abandoned });
   });
-  for (const points of [curve.kept, curve.abandoned]) points.sort((a, b) => a[0] - b[0]);
-  return curve;
+  const { kept, again } = branchesOf(points);
+  const pointsOf = ({ x, y }: Branch) => x.map((at, i): Point => [at, y[i] ?? 0]);
+  return {
+    kept: pointsOf(kept),
+    abandoned: pointsOf(again),
+    starts: { kept: kept.starts, abandoned: again.starts },
+  };
 }
 export const seriesOf = (charts: Charts | null, id: string): Series | undefined =>
   charts?.runs.find((one) => one.id === id)?.evaluations;

@@ -171,8 +171,8 @@ function useOthers(run: Run, axis: AxisName, ids: string[], names: string[]) {
       const name = drawnName(id);
       if (charts === null) notes.push(`${name} is not known`);
       if (!charts) continue;
-      const points = curveOf(charts.runs[0]?.evaluations).kept;
-      add({ name, points, ...lookOf(slots.get(id) ?? 0) }, "has no evaluation");
+      const { kept: points, starts } = curveOf(charts.runs[0]?.evaluations);
+      add({ name, points, starts: starts.kept, ...lookOf(slots.get(id) ?? 0) }, "has no evaluation");
     }
     names.forEach((whole, i) => {
       const reference = references.get(whole);
