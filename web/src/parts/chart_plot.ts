@@ -36,6 +36,7 @@ const kTimeSteps = [
 ];
 const kFont = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const kLeastDrag = 8; // px
+const kHalfLabel = 28; // px: the last one of the x-axis may stand at its end ("1000:00:00")
 
 // Colours of the theme by name; a chart asks for dozens each time it is drawn.
 const colours = new Map<string, string>();
@@ -129,7 +130,7 @@ export function plotOptions(
   return {
     width: made.width,
     height,
-    padding: [10, 12, 0, 0],
+    padding: [10, kHalfLabel, 0, 0],
     legend: { show: false },
     cursor: {
       ...(made.sync != null && { sync: { key: made.sync, setSeries: false } }),

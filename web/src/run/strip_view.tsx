@@ -81,6 +81,10 @@ function Row({
   );
 }
 
+// A text at an edge lies within it.
+const sideOf = (mark: number, span: number) =>
+  mark === 0 ? "first" : mark > 0.9 * span ? "last" : "";
+
 function Drawing({ list, chosen }: { list: Strip[]; chosen: Place | null }) {
   const span = Math.max(1, ...list.map((strip) => strip.to));
   const marks = timeMarks(span, 5);
@@ -108,8 +112,8 @@ function Drawing({ list, chosen }: { list: Strip[]; chosen: Place | null }) {
             chosen={chosen?.strip === i ? chosen.segment : -1}
           />
         ))}
-        {marks.map((mark, i) => (
-          <text key={mark} class={i === 0 ? "first" : ""} x={at(mark)} y={height + 10}>
+        {marks.map((mark) => (
+          <text key={mark} class={sideOf(mark, span)} x={at(mark)} y={height + 10}>
             {show.clock(mark)}
           </text>
         ))}
