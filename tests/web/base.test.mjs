@@ -9,7 +9,8 @@ const base = await sourcesOf(`
   export * as show from "./src/base/format"; export { withQuery } from "./src/base/route";
   export { pauseAfter, withData } from "./src/base/poll"; export { get, NotYet } from "./src/base/request";
   export { shownKeys } from "./src/base/keys"; export { zoomed } from "./src/parts/chart_data";
-  export { reasonOf, targetWord, timeOf } from "./src/runs/columns";
+  export { reasonOf, timeOf } from "./src/runs/columns";
+  export { targetWord } from "./src/base/target";
   export { countText, listQuery, withOldRows } from "./src/runs/run_list"; export { curvesOf } from "./src/runs/sparks";
 `);
 const { show } = base;

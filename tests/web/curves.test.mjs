@@ -7,7 +7,8 @@ const page = await sourcesOf(`export { strips } from "./src/run/strip";
   export { named, totals } from "./src/run/strip_figures";
   export * from "./src/parts/branches"; export { drawable, drawnLines } from "./src/parts/chart_data";
   export { smooth } from "./src/parts/smooth"; export { placesOf } from "./src/run/attempts";
-  export { tableOfRows } from "./src/run/curve_rows"; export { emptyHistory, extend } from "./src/run/history";`);
+  export { tableOfRows } from "./src/run/curve_rows"; export { headline } from "./src/run/headline";
+  export { beginOf } from "./src/parts/long_text"; export { emptyHistory, extend } from "./src/run/history";`);
 
 const at = (seconds) => new Date(Date.UTC(2026, 10, 21, 12, 0, 0) + 1000 * seconds).toISOString();
 
@@ -142,4 +143,33 @@ test("what no chart can show is left out of the lines, and counted", () => {
   assert.deepEqual(shown, [[1, 2, 3, 4], [5, null, null, null], [1, 2, 3, null]]);
   const fine = [[1, 2], [3, -3.4e38]];
   assert.equal(page.drawable(fine).data, fine);
+});
+
+test("a target that was met and is missed again is told as the list does", () => {
+  const run = {
+    ...{ state: "running", state_text: "training", silent_seconds: null, step: 400, steps: 1000 },
+    ...{ samples: 4000, samples_per_second: 20, metric: "mlm_accuracy", value: 0.66, target: 0.7 },
+    ...{ target_reached: true, time_to_accuracy_seconds: 56, config: { target: { value: 0.7 } } },
+  };
+  const told = (fields) => {
+    const { caption, note, tone } = page.headline({ ...run, ...fields }, page.emptyHistory());
+    return [caption, note.replaceAll("\u202f", " "), tone];
+  };
+  const missed = "Target 70.0 % was reached then; now it is missed, with 66.0 %.";
+  assert.deepEqual(told({ state: "succeeded" }), ["reached before, after", missed, ""]);
+  const met = "Target 70.0 % reached; counted from the first step.";
+  assert.deepEqual(told({ value: 0.71 }), ["time to accuracy", met, "reached"]);
+  // 600 steps of 10 samples at 20 of them a second.
+  const on = " It trains on to step 1,000, ≈ 5 min 00 s left.";
+  const config = { target: { value: 0.7, stop: false } };
+  assert.equal(told({ value: 0.71, config })[1], met + on);
+  assert.equal(told({ config })[1], missed + on);
+  assert.equal(told({ value: 0.71, config, state: "succeeded" })[1], met);
+});
+
+test("of a long text its begin is shown, by lines and by characters", () => {
+  assert.equal(page.beginOf("short\ntext"), "short\ntext");
+  assert.equal(page.beginOf("a\n".repeat(50)), "a\na\na\na\na\na");
+  assert.equal(page.beginOf("é".repeat(3000)).length, 500);
+  assert.equal(page.beginOf(`${"a".repeat(499)}😀${"b".repeat(9)}`).length, 499);
 });

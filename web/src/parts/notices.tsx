@@ -2,6 +2,7 @@ import type { Health } from "../base/poll";
 import { useNow } from "../base/poll";
 import type { Slurm } from "../base/api";
 import { duration, withoutEscapes } from "../base/format";
+import { LongText } from "./long_text";
 import { When } from "./when";
 
 // Says that the controller is away and how old the figures are. aria-live: once, not every second.
@@ -40,7 +41,9 @@ export function ErrorPanel({ title, text }: { title: string; text: string }) {
   return (
     <section class="notice error" role="alert">
       <strong>{title}</strong>
-      <pre>{withoutEscapes(text)}</pre>
+      <pre>
+        <LongText text={withoutEscapes(text)} />
+      </pre>
     </section>
   );
 }
@@ -68,7 +71,9 @@ export function Warnings({ warnings }: { warnings: string[] }) {
     <section class="notice warning">
       <strong>{warnings.length === 1 ? "Warning" : `${warnings.length} warnings`}</strong>
       {warnings.map((text, index) => (
-        <p key={index}>{withoutEscapes(text)}</p>
+        <p key={index}>
+          <LongText text={withoutEscapes(text)} />
+        </p>
       ))}
     </section>
   );

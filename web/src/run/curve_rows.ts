@@ -108,3 +108,9 @@ export function nextEvaluation(run: Pick<Run, "config" | "step" | "steps">): num
   const next = Math.ceil(Math.max(1, run.step) / every) * every;
   return run.steps > 0 ? Math.min(next, run.steps) : next; // also after the last step
 }
+
+// Whether it was not to stop at its target, by its run file.
+export function trainsOn(run: Pick<Run, "config">): boolean {
+  const target = run.config?.["target"];
+  return target != null && typeof target === "object" && "stop" in target && target.stop === false;
+}

@@ -4,6 +4,7 @@ import * as show from "../base/format";
 import { runHash } from "../base/route";
 import { Figure } from "../parts/figure";
 import { StateBadge } from "../parts/icons";
+import { LongText } from "../parts/long_text";
 import { Progress } from "../runs/columns";
 import type { RunActions } from "./actions";
 import { Actions } from "./actions";
@@ -78,7 +79,11 @@ function Labels({ run }: { run: Run }) {
           {tag}
         </span>
       ))}
-      {run.note && <span class="small">{show.withoutEscapes(run.note)}</span>}
+      {run.note && (
+        <span class="small">
+          <LongText text={show.withoutEscapes(run.note)} />
+        </span>
+      )}
     </div>
   );
 }

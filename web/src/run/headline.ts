@@ -1,7 +1,9 @@
 import type { Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
-import { nextEvaluation } from "./curve_rows";
+import { measuredStep } from "../base/speed";
+import { kReachedBefore, targetWord } from "../base/target";
+import { nextEvaluation, trainsOn } from "./curve_rows";
 import type { History } from "./history";
 import { isSuspended, trains, waits } from "./standstill";
 import { sentence } from "./words";
@@ -95,6 +97,25 @@ function ahead(run: Run, history: History, target: string): Headline {
   return { figure: `≈ ${show.duration(left)}`, caption, note, tone: "", shows: null };
 }
 
+// A run that was not to stop at its target trains on.
+function onward(run: Run): string {
+  const rest = run.steps - run.step;
+  if (!trains(run) || !(rest > 0) || !trainsOn(run)) return "";
+  const each = measuredStep(run);
+  const left = each == null ? "" : `, ≈ ${show.duration(each * rest)} left`;
+  return ` It trains on to step ${show.count(run.steps)}${left}.`;
+}
+
+function reached(run: Run, value: string, target: string): Headline {
+  const figure = show.duration(run.time_to_accuracy_seconds);
+  if (run.value != null && targetWord(run) === kReachedBefore) {
+    const note = `Target ${target} was reached then; now it is missed, with ${value}.${onward(run)}`;
+    return { figure, caption: "reached before, after", note, tone: "", shows: null };
+  }
+  const note = `Target ${target} reached; counted from the first step.${onward(run)}`;
+  return { figure, caption: "time to accuracy", note, tone: "reached", shows: null };
+}
+
 export function headline(run: Run, history: History): Headline {
   const value = show.metric(run.metric, run.value, run.target);
   const target = show.target(run);
@@ -104,14 +125,6 @@ export function headline(run: Run, history: History): Headline {
     const caption = show.metricTitle(run.metric);
     return { figure: value, caption, note: "No target set.", tone: "", shows: "value" };
   }
-  if (run.time_to_accuracy_seconds != null) {
-    return {
-      figure: show.duration(run.time_to_accuracy_seconds),
-      caption: "time to accuracy",
-      note: `Target ${target} reached; counted from the first step.`,
-      tone: "reached",
-      shows: null,
-    };
-  }
+  if (run.time_to_accuracy_seconds != null) return reached(run, value, target);
   return hasEnded(run) ? ended(run, value, target) : ahead(run, history, target);
 }

@@ -4,6 +4,7 @@ import { hasEnded } from "../base/api";
 import * as show from "../base/format";
 import { runHash } from "../base/route";
 import { measuredStep } from "../base/speed";
+import { targetWord } from "../base/target";
 import { StateBadge } from "../parts/icons";
 import { Name } from "../parts/name";
 import { When } from "../parts/when";
@@ -45,16 +46,6 @@ export function timeOf(run: RunRow): { text: string; note: string } {
   return { text: show.duration(run.since_submission_seconds), note: "since submission" };
 }
 
-// What is between the newest value and its target; that it was reached once may be long ago.
-export function targetWord(run: RunRow): string {
-  const { value, target } = run;
-  const loss = show.isLoss(run.metric);
-  if (value != null && target != null && (loss ? value <= target : value >= target)) {
-    return loss ? "≤" : "≥";
-  }
-  if (run.target_reached) return "reached before; target";
-  return loss ? "target" : "of";
-}
 const isThere = (run: RunRow) => ["≤", "≥"].includes(targetWord(run));
 
 // What `running` and `succeeded` do not say.
