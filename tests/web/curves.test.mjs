@@ -155,8 +155,8 @@ test("a target that was met and is missed again is told as the list does", () =>
     const { caption, note, tone } = page.headline({ ...run, ...fields }, page.emptyHistory());
     return [caption, note.replaceAll("\u202f", " "), tone];
   };
-  const missed = "Target 70.0 % was reached then; now it is missed, with 66.0 %.";
-  assert.deepEqual(told({ state: "succeeded" }), ["reached before, after", missed, ""]);
+  const missed = "Target 70.0 % was reached after that time; now it is missed, with 66.0 %.";
+  assert.deepEqual(told({ state: "succeeded" }), ["reached before", missed, ""]);
   const met = "Target 70.0 % reached; counted from the first step.";
   assert.deepEqual(told({ value: 0.71 }), ["time to accuracy", met, "reached"]);
   // 600 steps of 10 samples at 20 of them a second.

@@ -109,8 +109,9 @@ function onward(run: Run): string {
 function reached(run: Run, value: string, target: string): Headline {
   const figure = show.duration(run.time_to_accuracy_seconds);
   if (run.value != null && targetWord(run) === kReachedBefore) {
-    const note = `Target ${target} was reached then; now it is missed, with ${value}.${onward(run)}`;
-    return { figure, caption: "reached before, after", note, tone: "", shows: null };
+    const then = `Target ${target} was reached after that time; now it is missed, with ${value}.`;
+    const note = then + onward(run);
+    return { figure, caption: "reached before", note, tone: "", shows: null };
   }
   const note = `Target ${target} reached; counted from the first step.${onward(run)}`;
   return { figure, caption: "time to accuracy", note, tone: "reached", shows: null };
