@@ -124,3 +124,16 @@ pageTest("while a filter is asked for the count is none of the rows", standardRu
   assert.equal(await page.locator('[aria-busy="true"]').count(), 0);
   await visitor.leave();
 });
+
+pageTest("a run that is removed while it is shown is told as removed", standardRuns, async (fixture) => {
+  const visitor = await arrive(fixture, "#/runs/demo-4f2a91");
+  const { page } = visitor;
+  await page.locator(".headline").waitFor();
+  fixture.entries = fixture.entries.filter(({ run }) => run.id !== "demo-4f2a91");
+  await page.getByRole("heading", { name: "The run is removed" }).waitFor();
+  assert.equal(await page.title(), "Removed: demo · Regatta");
+  await page.goto(`${fixture.url}#/runs/never-000001`);
+  await page.getByRole("heading", { name: "No such run" }).waitFor();
+  assert.equal(await page.title(), "No such run · Regatta");
+  await visitor.leave(/404/);
+});

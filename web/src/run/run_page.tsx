@@ -89,6 +89,12 @@ function Left({ id, text }: { id: string; text: string }) {
   );
 }
 
+function titleOf(run: Run | null, isGone: boolean): string {
+  if (run == null) return isGone ? "No such run · Regatta" : "Regatta";
+  const value = isGone ? "Removed:" : show.metric(run.metric, run.value, run.target);
+  return `${value} ${show.drawnName(run.name)} · Regatta`;
+}
+
 export function RunPage({ id, tab }: { id: string; tab: Tab }) {
   const [run, setRun] = useState<Run | null>(null);
   const [history, setHistory] = useState<History>(emptyHistory);
@@ -125,11 +131,10 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
   });
   const checkpoints = listed?.rows ?? (run && events === 0 ? kNone : null);
 
+  const isGone = left != null || health.refusal?.status === 404;
   useEffect(() => {
-    document.title = run
-      ? `${show.metric(run.metric, run.value, run.target)} ${show.drawnName(run.name)} · Regatta`
-      : "Regatta";
-  }, [run?.name, run?.value]);
+    document.title = titleOf(run, isGone);
+  }, [run?.name, run?.value, isGone]);
 
   const onChange = (next: Run) => {
     acted.current += 1;
@@ -142,7 +147,8 @@ export function RunPage({ id, tab }: { id: string; tab: Tab }) {
   };
 
   if (left != null) return <Left id={id} text={left} />;
-  if (health.refusal?.status === 404) {
+  if (isGone && run) return <Left id={id} text="somebody removed it while it was shown here." />;
+  if (isGone) {
     return (
       <section class="empty">
         <h1>No such run</h1>
