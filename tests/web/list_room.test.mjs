@@ -36,7 +36,7 @@ export function entries() {
   ];
 }
 
-const kColumns = { 1000: 8, 1200: 9, 1280: 10, 1440: 10, 1920: 10 }; // curve, then owner yield
+const kColumns = { 1000: 8, 1200: 9, 1280: 10, 1440: 10, 1920: 10 }; // owner, then curve yield
 for (const [width, columns] of Object.entries(kColumns).map((one) => one.map(Number))) {
   pageTest(`why a run failed is in sight at ${width} px`, entries, async (fixture) => {
     const visitor = await Visitor.arrive(browser, fixture.url, { viewport: { width, height: 800 } });
@@ -61,3 +61,43 @@ for (const [width, columns] of Object.entries(kColumns).map((one) => one.map(Num
     await visitor.leave();
   });
 }
+
+for (const width of [390, 720]) {
+  pageTest(`cards of ${width} px line up and say what they are sorted by`, entries, async (fixture) => {
+    const visitor = await Visitor.arrive(browser, fixture.url, { viewport: { width, height: 900 } });
+    const { page } = visitor;
+    await page.locator(".spark").first().waitFor();
+    const of = (selector) =>
+      page.evaluate((which) => {
+        const boxes = [...document.querySelectorAll(which)].map((one) => one.getBoundingClientRect());
+        return boxes.map(({ left, width }) => [Math.round(left), Math.round(width)]);
+      }, selector);
+    const states = (await of("tbody .badge")).map(([left]) => left);
+    assert.equal(new Set(states).size, 1, `states begin at ${states}`);
+    const bars = (await of("tbody progress")).map(String);
+    assert.equal(new Set(bars).size, 1, `bars are ${bars}`);
+    assert.ok((await of("tbody .cell-created time")).every(([, wide]) => wide > 0));
+    assert.ok((await of("tbody .cell-owner .cut")).every(([, wide]) => wide > 0));
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+    const cut = await page.locator(".tag").evaluateAll((all) => all.some((one) => one.scrollWidth > one.clientWidth));
+    assert.equal(cut, false, "a tag is whole");
+    await visitor.keepPicture(`list-room-${width}`);
+    await visitor.leave();
+  });
+}
+
+pageTest("what is selected is so after a comparison, until it was seen", entries, async (fixture) => {
+  const visitor = await Visitor.arrive(browser, fixture.url);
+  const { page } = visitor;
+  for (const name of ["wiki-small", "wiki-tiny"]) await page.getByLabel(`Select ${name}`).check();
+  await page.getByRole("button", { name: "Compare" }).click();
+  await page.getByRole("heading", { name: /Compar/ }).first().waitFor();
+  await page.goBack();
+  await visitor.sees("2 selected");
+  await page.getByRole("link", { name: "Settings" }).click();
+  await page.getByRole("heading", { name: "Settings" }).waitFor();
+  await page.goBack();
+  await page.locator("table.runs").waitFor();
+  assert.equal(await page.locator(".selection").count(), 0);
+  await visitor.leave(/404/);
+});

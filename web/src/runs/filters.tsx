@@ -10,7 +10,8 @@ import { TypedField } from "../parts/typed_field";
 // A date, or a moment of one; what is typed is a filter once it is that.
 const kMoment =
   "\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?(Z|[+\\-]\\d{2}:?\\d{2}))?";
-const kMomentHelp = "2026-11-27, or 2026-11-27T10:30:00Z";
+const kMomentHelp = "2026-11-27";
+const kMomentTitle = "A date, or a moment: 2026-11-27T10:30:00Z";
 
 // The filters of the list, as the API has them; they live in the address.
 const kTexts = [
@@ -18,8 +19,8 @@ const kTexts = [
   { key: "owner", title: "Owner", help: "the whole of it: uid 1000" },
   { key: "tag", title: "Tags", help: "with all of these: a,b" },
   { key: "node", title: "Ran on node" },
-  { key: "since", title: "Created from", help: kMomentHelp, pattern: kMoment },
-  { key: "until", title: "Created before", help: kMomentHelp, pattern: kMoment },
+  { key: "since", title: "Created from", help: kMomentHelp, pattern: kMoment, about: kMomentTitle },
+  { key: "until", title: "Created before", help: kMomentHelp, pattern: kMoment, about: kMomentTitle },
 ] as const;
 const kArchived = [
   ["", "without archived ones"],
@@ -126,6 +127,7 @@ export function Filters({ query }: { query: URLSearchParams }) {
               value={query.get(key) ?? ""}
               placeholder={"help" in more ? more.help : undefined}
               pattern={"pattern" in more ? more.pattern : undefined}
+              title={"about" in more ? more.about : undefined}
             />
           </label>
         ))}

@@ -159,9 +159,12 @@ interface Selection {
   last: string | null; // what was selected last, where a range begins
 }
 
+let compared: Selection | null = null; // of whoever comes back from the comparison
+
 // The runs that are selected, as the newest answer has them; they may be on other pages.
 function useSelection(rows: RunRow[]) {
-  const [selection, setSelection] = useState<Selection>({ runs: new Map(), last: null });
+  const [selection, setSelection] = useState<Selection>(compared ?? { runs: new Map(), last: null });
+  useEffect(() => void (compared = null), []);
   const latest = useRef(rows);
   latest.current = rows;
   const select = useCallback((run: RunRow, range: boolean) => {
@@ -195,9 +198,10 @@ function useSelection(rows: RunRow[]) {
       for (const id of ids) runs.delete(id);
       return { runs, last: null };
     });
+  const keep = () => void (compared = selection);
   const newest = new Map(rows.map((row) => [row.id, row]));
   const runs = [...selection.runs.values()].map((run) => newest.get(run.id) ?? run);
-  return { runs, has: (id: string) => selection.runs.has(id), select, selectAll, drop };
+  return { runs, has: (id: string) => selection.runs.has(id), select, selectAll, drop, keep };
 }
 
 function Table({
@@ -378,7 +382,11 @@ export function RunList({ query }: { query: URLSearchParams }) {
   }, [active]);
   const selection = useSelection(page?.runs ?? kNone);
   const [note, setNote] = useState<string | null>(null); // why nothing is compared
-  const compareThem = () => setNote(compare(selection.runs));
+  const compareThem = () => {
+    const why = compare(selection.runs);
+    if (why == null) selection.keep();
+    setNote(why);
+  };
   const drop = (ids: string[]) => {
     const isLast = ids.length === selection.runs.length;
     if (isLast && document.activeElement?.closest(".selection")) focusMain(); // the bar goes
