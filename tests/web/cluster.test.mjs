@@ -201,6 +201,14 @@ plainTest("the newest moment has what is so now, whatever the clocks of runs say
   ];
   const [newest] = sums.history(ahead, second(0), second(60)).slice(-1);
   assert.deepEqual(newest, { at: second(60), waiting: 1, running: 1, ranks: 4 });
+  const other = [
+    run({ state: "queued", ended_at: null, ranks: 8 }), // between two attempts
+    run({ id: "b", state: "running", started_at: null, ended_at: null, ranks: 2 }), // no step yet
+    run({ id: "c", state: "stopping", ended_at: null, ranks: 1 }),
+  ];
+  const [before, now] = sums.history(other, second(0), second(60)).slice(-2);
+  assert.deepEqual(before, { at: second(10), waiting: 1, running: 2, ranks: 9 });
+  assert.deepEqual(now, { at: second(60), waiting: 1, running: 2, ranks: 3 });
   const stale = [run({ state: "running", ended_at: null }), run({ id: "b", ended_at: at(20) })];
   const active = { runs: [], next: null };
   const states = (page) => sums.endedSince(stale, page, second(40)).map((one) => one.state);

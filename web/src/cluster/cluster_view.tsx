@@ -211,7 +211,7 @@ function PastParts({ past, now }: { past: Past; now: Now | null }) {
             `Of runs that ended in ${rangeText(days)} and of those that are not over` +
             (active?.next != null ? `, the newest ${show.count(active.runs.length)}` : "") +
             ". Waiting: from submission to the first step. Running: from there to the end, waits " +
-            "between attempts included. " +
+            "between attempts included; now: by their states. " +
             (unit === "GPU" ? "GPUs: ranks" : `${kRank} Ranks: those`) +
             " of the newest attempt." +
             (isCut

@@ -148,6 +148,12 @@ export function history(runs: FullRow[], from: number, to: number): Moment[] {
     change(created, 1, 0, 0);
     change(first, -1, 1, ranks);
     change(ended, 0, -1, -ranks);
+    if (hasEnded(run)) continue;
+    // What is so now is the state's to say: a run waits between attempts, and before its first step
+    // it is called running.
+    const runs = run.state === "running" || run.state === "stopping";
+    if (runs && first > to) change(to, -1, 1, ranks);
+    if (!runs && first <= to) change(to, 1, -1, -ranks);
   }
   for (const end of [from, to]) changes.set(end, changes.get(end) ?? [0, 0, 0]);
   const sum = { waiting: 0, running: 0, ranks: 0 };
