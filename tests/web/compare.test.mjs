@@ -68,7 +68,7 @@ test("runs are selected by key and compared, with the API's figures", async () =
     const hours = attempts.reduce((sum, one) => sum + (one.ranks * one.seconds) / 3600, 0);
     await cell(page, id, "value").waitFor();
     const text = async (key) => plain(await cell(page, id, key).innerText());
-    assert.equal(await text("value"), plain(show.percent(run.value)));
+    assert.equal(await text("value"), plain(show.metric(run.metric, run.value, run.target)));
     assert.equal(await text("time"), plain(show.duration(run.time_to_accuracy_seconds)));
     assert.equal(await text("speed"), plain(show.number(run.samples_per_second)));
     assert.equal(await text("hours"), plain(show.number(hours)));

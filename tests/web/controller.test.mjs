@@ -364,7 +364,7 @@ controllerTest("what happened to a run is told, with who asked for it", async ()
   for (let i = 0; i < 10; i += 1) regatta("label", kRun, "--note", `note ${i} of <b>ten</b>`);
   await visitor.sees("note 9 of <b>ten</b>");
   const first = (await rows.first().innerText()).replace(/\s+/g, " ");
-  assert.match(first, /Tags or note changed note 9 of <b>ten<\/b> – uid \d+$/);
+  assert.match(first, /Tags or note changed note 9 of <b>ten<\/b> – – uid \d+$/);
   await section.getByRole("button", { name: "Older events" }).click();
   await visitor.sees("Found in the runs directory");
   const notes = (await rows.allInnerTexts()).filter((row) => row.includes("of <b>ten</b>"));

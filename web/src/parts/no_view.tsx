@@ -27,7 +27,7 @@ export function NoView({ path, run }: { path: string; run: string | null }) {
           </>
         )}
       </p>
-      <p class="ways">
+      <p class="ways-out">
         {places.map(([hash, name]) => (
           <a key={hash} href={hash}>
             {name}
