@@ -20,7 +20,7 @@ pageTest("a view that there is not is told, with those that there are", standard
   assert.match(await page.title(), /No such view/);
   assert.equal(await page.locator(".places [aria-current]").count(), 0);
   await page.goto(`${fixture.url}#/runs/demo-4f2a91/nonsense`);
-  const ways = page.locator(".ways a");
+  const ways = page.locator(".ways-out a");
   await ways.filter({ hasText: "Checkpoints" }).waitFor();
   assert.equal(await ways.count(), 7);
   await ways.filter({ hasText: "Details" }).click();
