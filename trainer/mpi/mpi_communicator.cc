@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "trainer/mpi/progress.h"
 #include "trainer/mpi/sum_stages.h"
 #include "trainer/ranks/node_layout.h"
+#include "trainer/ranks/rank_groups.h"
 
 namespace regatta::trainer::mpi {
 namespace {
@@ -66,17 +68,51 @@ struct SumComms {
   MpiComm node_exchange, across_exchange, across_gather;
 };
 
-class MpiCommunicator final : public ranks::Communicator {
+// MPI's communicators of the ranks of `all`. Made and freed by all of them, by the thread that may
+// call MPI at the time.
+struct RankComms {
+  RankComms(const MpiLibrary& library, MPI_Comm all, const Layout& layout)
+      : node(MpiComm::split(library, all, layout.node())),
+        across(MpiComm::split(library, all, layout.part())),
+        all_reduce(library, node, across),
+        reduce_scatter(library, node, across),
+        all_reduce_gather(MpiComm::copy_of(library, node.get())),
+        all_gather(MpiComm::copy_of(library, node.get())),
+        broadcast(MpiComm::copy_of(library, all)),
+        point(MpiComm::copy_of(library, all)),
+        host(MpiComm::copy_of(library, all)),
+        opening(MpiComm::copy_of(library, all)) {}
+
+  // The ranks of this node; and those with the same place in other nodes, in the nodes' order.
+  MpiComm node, across;
+  SumComms all_reduce, reduce_scatter;
+  MpiComm all_reduce_gather, all_gather, broadcast, point, host, opening;
+};
+
+// What the communicator of all ranks shares with its groups.
+struct Process {
+  explicit Process(const MpiOptions& options) : layout(find_layout(library, options)) {
+    comms.emplace_back(library, MPI_COMM_WORLD, layout);  // nothing calls MPI beside this yet
+  }
+
+  MpiLibrary library;
+  Layout layout;
+  // Of all ranks, then of groups and channels: kept to the end, since all ranks must free them in
+  // one order. The progress thread adds to them.
+  std::deque<RankComms> comms;
+  std::deque<MpiComm> groups, channels;
+  MpiScratch scratch;
+  MpiProgress progress{library};  // last: it uses all of the above
+};
+
+// Collectives of all ranks, or of a group. What is under way may outlive this, but not the process:
+// stages know nothing of it.
+class MpiRanks : public ranks::Communicator {
  public:
-  explicit MpiCommunicator(const MpiOptions& options) : layout_(find_layout(library_, options)) {}
-  ~MpiCommunicator() override {
-    if (std::uncaught_exceptions() > 0) library_.lose();
-    progress_.stop();
-  }
-  void abandon() noexcept override {
-    library_.lose();
-    progress_.stop();
-  }
+  // On the thread that may call MPI.
+  MpiRanks(Process& process, const Layout& layout, const RankComms& comms)
+      : process_(process), layout_(layout), comms_(comms) {}
+  void abandon() noexcept override { leave(); }
 
   [[nodiscard]] int rank() const override { return layout_.rank; }
   [[nodiscard]] int ranks() const override { return layout_.ranks; }
@@ -85,73 +121,72 @@ class MpiCommunicator final : public ranks::Communicator {
 
   [[nodiscard]] ranks::Pending all_reduce_sum(device::Stream, device::View x) override {
     MpiJob job;
-    add_sum(&job, x, all_reduce_comms_);
-    job.push_back(make_gather_stage(all_reduce_gather_, x.floats(), x.size));
+    add_sum(&job, x, comms_.all_reduce);
+    job.push_back(make_gather_stage(comms_.all_reduce_gather, x.floats(), x.size));
     return begin(all_reduce_lane_, std::move(job), x);
   }
   [[nodiscard]] ranks::Pending reduce_scatter_sum(device::Stream, device::View x) override {
     MpiJob job;
-    add_sum(&job, x, reduce_scatter_comms_);
+    add_sum(&job, x, comms_.reduce_scatter);
     return begin(reduce_scatter_lane_, std::move(job), x);
   }
   [[nodiscard]] ranks::Pending all_gather(device::Stream, device::View x) override {
     MpiJob job;
-    job.push_back(make_gather_stage(all_gather_comm_, x.floats(), x.size));
+    job.push_back(make_gather_stage(comms_.all_gather, x.floats(), x.size));
     return begin(all_gather_lane_, std::move(job), x);
   }
   [[nodiscard]] ranks::Pending broadcast(device::Stream, device::View x, int root) override {
     base::check(root >= 0 && root < ranks(), "the root is a rank");
-    return begin(broadcast_lane_, x, [this, x, root](MPI_Request* request) {
-      check(MPI_Ibcast(x.data, static_cast<int>(x.size), MPI_FLOAT, root, broadcast_comm_.get(),
-                       request),
-            "a broadcast");
-    });
+    return begin(
+        broadcast_lane_, x, [comm = comms_.broadcast.get(), x, root](MPI_Request* request) {
+          check(MPI_Ibcast(x.data, static_cast<int>(x.size), MPI_FLOAT, root, comm, request),
+                "a broadcast");
+        });
   }
   [[nodiscard]] ranks::Pending send(device::Stream, device::View x, int to) override {
     base::check(to >= 0 && to < ranks() && to != rank(), "one sends to another rank");
-    return begin(point_lane_, x, [this, x, to](MPI_Request* request) {
-      check(
-          MPI_Isend(x.data, static_cast<int>(x.size), MPI_FLOAT, to, 0, point_comm_.get(), request),
-          "a send");
+    return begin(point_lane_, x, [comm = comms_.point.get(), x, to](MPI_Request* request) {
+      check(MPI_Isend(x.data, static_cast<int>(x.size), MPI_FLOAT, to, 0, comm, request), "a send");
     });
   }
   [[nodiscard]] ranks::Pending receive(device::Stream, device::View x, int from) override {
     base::check(from >= 0 && from < ranks() && from != rank(), "one receives from another rank");
-    return begin(point_lane_, x, [this, x, from](MPI_Request* request) {
-      check(MPI_Irecv(x.data, static_cast<int>(x.size), MPI_FLOAT, from, 0, point_comm_.get(),
-                      request),
+    return begin(point_lane_, x, [comm = comms_.point.get(), x, from](MPI_Request* request) {
+      check(MPI_Irecv(x.data, static_cast<int>(x.size), MPI_FLOAT, from, 0, comm, request),
             "a receive");
     });
   }
   [[nodiscard]] std::string library_version() const override { return mpi_library_name(); }
-  void finish(device::Stream, ranks::Pending pending) override { progress_.wait(pending); }
+  void finish(device::Stream, ranks::Pending pending) override {
+    progress_.wait(pending);
+    unfinished_.erase(pending);
+  }
   [[nodiscard]] double done_at(ranks::Pending pending) override {
     return progress_.done_at(pending);
   }
 
   [[nodiscard]] ranks::HostCollectives& host() override { return *host_; }
-  [[nodiscard]] std::unique_ptr<ranks::HostCollectives> open_channel() override {
-    const std::scoped_lock lock(opening_);
-    MPI_Comm comm = MPI_COMM_NULL;
-    MpiJob job;
-    job.push_back(mpi_stage([&](MPI_Request* request) {
-      check(MPI_Comm_idup(opening_comm_.get(), &comm, request), "opening a channel");
-    }));
-    // The rest are calls of MPI as well, so they are the progress thread's.
-    std::unique_ptr<ranks::HostCollectives> channel;
-    job.push_back(mpi_stage([&](MPI_Request*) {
-      channels_.emplace_back(library_, comm);
-      channel = make_mpi_channel(channels_.back(), progress_);
-    }));
-    progress_.run(opening_lane_, std::move(job));
-    return channel;
+  [[nodiscard]] std::unique_ptr<ranks::HostCollectives> open_channel() override;
+  [[nodiscard]] std::unique_ptr<ranks::Communicator> open_group(
+      const std::vector<int>& members) override;
+
+ protected:
+  void leave() noexcept {
+    process_.library.lose();
+    progress_.stop();
+  }
+  // Waits for all that was begun here.
+  void finish_all() {
+    for (const ranks::Pending pending : unfinished_) progress_.wait(pending);
   }
 
  private:
   [[nodiscard]] ranks::Pending begin(int lane, MpiJob job, device::View x) {
     base::check(x.dtype == device::Dtype::Float32 && x.size <= kMostElements,
                 "collectives are of float32, and fit MPI's counts");
-    return progress_.begin(lane, std::move(job));
+    const ranks::Pending pending = progress_.begin(lane, std::move(job));
+    unfinished_.insert(pending);
+    return pending;
   }
   template <typename Post>
   [[nodiscard]] ranks::Pending begin(int lane, device::View x, Post post) {
@@ -162,37 +197,101 @@ class MpiCommunicator final : public ranks::Communicator {
 
   // The sum over all ranks in this rank's part of x.
   void add_sum(MpiJob* job, device::View x, const SumComms& comms) {
-    job->push_back(make_sum_stage(comms.node_exchange, x.floats(), x.size, scratch_));
+    job->push_back(make_sum_stage(comms.node_exchange, x.floats(), x.size, process_.scratch));
     if (layout_.nodes() == 1) return;
     float* mine = x.floats() + part_begin(x.size);
     const std::int64_t count = part_count(x.size);
-    job->push_back(make_sum_stage(comms.across_exchange, mine, count, scratch_));
+    job->push_back(make_sum_stage(comms.across_exchange, mine, count, process_.scratch));
     job->push_back(make_gather_stage(comms.across_gather, mine, count));
   }
 
-  [[nodiscard]] MpiComm copy_of(MPI_Comm other) const { return MpiComm::copy_of(library_, other); }
-
-  MpiLibrary library_;
-  Layout layout_;
-  // The ranks of this node; and those with the same place in other nodes, in the nodes' order.
-  MpiComm node_ = MpiComm::split(library_, MPI_COMM_WORLD, layout_.node());
-  MpiComm across_ = MpiComm::split(library_, MPI_COMM_WORLD, layout_.part());
-  SumComms all_reduce_comms_{library_, node_, across_};
-  SumComms reduce_scatter_comms_{library_, node_, across_};
-  MpiComm all_reduce_gather_ = copy_of(node_.get()), all_gather_comm_ = copy_of(node_.get());
-  MpiComm broadcast_comm_ = copy_of(MPI_COMM_WORLD), point_comm_ = copy_of(MPI_COMM_WORLD),
-          host_comm_ = copy_of(MPI_COMM_WORLD), opening_comm_ = copy_of(MPI_COMM_WORLD);
-  // Of the channels, kept to the end: all ranks must free them in one order.
-  std::deque<MpiComm> channels_;
-  MpiScratch scratch_;
+  Process& process_;
+  MpiProgress& progress_ = process_.progress;
+  const Layout layout_;
+  const RankComms& comms_;
   std::mutex opening_;
-
-  MpiProgress progress_{library_};
+  std::set<ranks::Pending> unfinished_;
   int all_reduce_lane_ = progress_.open_lane(), reduce_scatter_lane_ = progress_.open_lane(),
       all_gather_lane_ = progress_.open_lane(), broadcast_lane_ = progress_.open_lane(),
-      point_lane_ = progress_.open_lane(), opening_lane_ = progress_.open_lane();
-  std::unique_ptr<ranks::HostCollectives> host_ = make_mpi_channel(host_comm_, progress_);
+      point_lane_ = progress_.open_lane(), opening_lane_ = progress_.open_lane(),
+      group_lane_ = progress_.open_lane();
+  std::unique_ptr<ranks::HostCollectives> host_ = make_mpi_channel(comms_.host, progress_);
 };
+
+// Goes after what uses it, as the first base.
+struct OwnedProcess {
+  Process owned;
+};
+
+// Of all ranks. MPI ends with it.
+class MpiCommunicator final : private OwnedProcess, public MpiRanks {
+ public:
+  explicit MpiCommunicator(const MpiOptions& options)
+      : OwnedProcess{Process(options)}, MpiRanks(owned, owned.layout, owned.comms.front()) {}
+  ~MpiCommunicator() override {
+    if (std::uncaught_exceptions() > 0) owned.library.lose();
+    owned.progress.stop();
+  }
+};
+
+// Some ranks of another one, which outlives it.
+class MpiGroup final : public MpiRanks {
+ public:
+  using MpiRanks::MpiRanks;
+  // What is under way may still use its views.
+  ~MpiGroup() override {
+    try {
+      if (std::uncaught_exceptions() > 0) {
+        leave();
+      } else {
+        finish_all();
+      }
+    } catch (const base::Error&) {  // a lost rank: the next call of the other one throws it
+    }
+  }
+};
+
+std::unique_ptr<ranks::HostCollectives> MpiRanks::open_channel() {
+  const std::scoped_lock lock(opening_);
+  MPI_Comm comm = MPI_COMM_NULL;
+  MpiJob job;
+  job.push_back(mpi_stage([&](MPI_Request* request) {
+    check(MPI_Comm_idup(comms_.opening.get(), &comm, request), "opening a channel");
+  }));
+  // The rest are calls of MPI as well, so they are the progress thread's.
+  std::unique_ptr<ranks::HostCollectives> channel;
+  job.push_back(mpi_stage([&](MPI_Request*) {
+    process_.channels.emplace_back(process_.library, comm);
+    channel = make_mpi_channel(process_.channels.back(), progress_);
+  }));
+  progress_.run(opening_lane_, std::move(job));
+  return channel;
+}
+
+// MPI has no way to split that does not wait for the other ranks. All of them have come to this
+// when they have agreed on the groups, so it is short, and no other thread's call on this rank is
+// what another rank waits for. The host's communicator serves, since no host values are under way.
+std::unique_ptr<ranks::Communicator> MpiRanks::open_group(const std::vector<int>& members) {
+  const auto place = ranks::agree_on_groups(*host_, members);
+  const bool is_alone = !place || place->ranks == 1;
+  const RankComms* comms = nullptr;
+  MpiJob job;
+  job.push_back(mpi_stage([&](MPI_Request*) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    check(MPI_Comm_split(comms_.host.get(), is_alone ? MPI_UNDEFINED : place->first,
+                         is_alone ? 0 : place->rank, &comm),
+          "making a group");
+    if (is_alone) return;
+    process_.groups.emplace_back(process_.library, comm);
+    comms = &process_.comms.emplace_back(process_.library, comm,
+                                         Layout{place->rank, place->ranks, place->ranks});
+  }));
+  progress_.run(group_lane_, std::move(job));
+  if (!place) return nullptr;
+  if (is_alone) return std::make_unique<ranks::SingleCommunicator>();
+  return std::make_unique<MpiGroup>(process_, Layout{place->rank, place->ranks, place->ranks},
+                                    *comms);
+}
 
 }  // namespace
 

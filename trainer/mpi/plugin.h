@@ -8,7 +8,7 @@
 namespace regatta::trainer::mpi {
 
 // Counts up with every change to Communicator, HostCollectives or these functions.
-#define REGATTA_MPI_INTERFACE "2"
+#define REGATTA_MPI_INTERFACE "3"
 constexpr const char* kMpiPluginVersion =
     "regatta-mpi " REGATTA_MPI_INTERFACE " of " REGATTA_VERSION;
 constexpr const char* kMpiPluginFile = "libregatta-mpi.so";

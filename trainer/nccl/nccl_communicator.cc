@@ -135,6 +135,10 @@ class NcclCommunicator final : public ranks::Communicator {
     session_.check_alive();
     return host_.open_channel();
   }
+  [[nodiscard]] std::unique_ptr<ranks::Communicator> open_group(const std::vector<int>&) override {
+    throw base::Error(base::Code::Operator,
+                      "groups of ranks are not possible over NCCL yet; train on CPUs");
+  }
 
  private:
   struct Message {

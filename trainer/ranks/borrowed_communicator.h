@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trainer/ranks/communicator.h"
 
@@ -41,6 +42,10 @@ class BorrowedCommunicator : public Communicator {
   [[nodiscard]] HostCollectives& host() override { return owner_->host(); }
   [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
     return owner_->open_channel();
+  }
+  // The owner's own: what changes a call here does not change it in groups.
+  [[nodiscard]] std::unique_ptr<Communicator> open_group(const std::vector<int>& members) override {
+    return owner_->open_group(members);
   }
   [[nodiscard]] std::string library_version() const override { return owner_->library_version(); }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trainer/device/device.h"
 #include "trainer/ranks/host_collectives.h"
@@ -59,6 +60,22 @@ class Communicator {
   // open channels in the same order. The communicator outlives the channel.
   [[nodiscard]] virtual std::unique_ptr<HostCollectives> open_channel() = 0;
 
+  // A communicator among `members`, ranks of this one: members[p] is rank p of the group.
+  // Collective over all ranks of this one, in the thread of host(): each names the group that it is
+  // in, alike on all members; groups are disjoint, and a rank in none names none and gets null.
+  // Flat, also where this one is hierarchical; a group of one rank is a SingleCommunicator. Groups
+  // have groups.
+  //
+  // A group has all of the above for its members only, and is used by the same thread; ranks that
+  // are in two (or in one and here) call them in one order. This one outlives its groups, and what
+  // they hold is freed with it, so that groups are opened once and kept. abandon() here gives up
+  // the groups, too, and abandoning a group of several ranks is abandoning this one; so it is with
+  // a lost peer.
+  //
+  // Throws AgreedError of Code::Developer on all ranks as agree_on_groups() of rank_groups.h.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> open_group(
+      const std::vector<int>& members) = 0;
+
   // What moves the bytes, with its version: "NCCL 2.28.9"; for people, and to tell measurements
   // apart. Empty: not known.
   [[nodiscard]] virtual std::string library_version() const { return ""; }
@@ -94,6 +111,7 @@ class SingleCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
     return std::make_unique<SingleHost>();
   }
+  [[nodiscard]] std::unique_ptr<Communicator> open_group(const std::vector<int>& members) override;
 
  private:
   SingleHost host_;

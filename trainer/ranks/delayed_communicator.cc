@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -13,13 +14,35 @@ namespace {
 constexpr std::size_t kTimesKept = 4096;  // as Communicator::done_at says
 constexpr double kHalf = 0.5;             // of the bytes
 
+// The link of a communicator and its groups, which share it.
+class Link {
+ public:
+  Link(base::Clock& clock, const LinkModel& model) : clock_(clock), model_(model) {
+    base::check(model.latency_seconds >= 0 && model.bytes_per_second > 0, "the link moves bytes");
+  }
+  // When so many bytes that are given to it now are through, in monotonic seconds.
+  [[nodiscard]] double carry(double bytes) {
+    free_ = std::max(free_, clock_.monotonic_seconds()) + model_.seconds(bytes);
+    return free_;
+  }
+  void wait_until(double seconds) {
+    const double left = seconds - clock_.monotonic_seconds();
+    if (left > 0) clock_.sleep(std::chrono::duration<double>(left));
+  }
+
+ private:
+  base::Clock& clock_;
+  LinkModel model_;
+  double free_ = 0;  // monotonic seconds
+};
+
 class DelayedCommunicator final : public Communicator {
  public:
-  DelayedCommunicator(std::unique_ptr<Communicator> inner, base::Clock& clock,
-                      const LinkModel& link)
-      : inner_(std::move(inner)), clock_(clock), link_(link) {
-    base::check(link.latency_seconds >= 0 && link.bytes_per_second > 0, "the link moves bytes");
-  }
+  // The link lives as long.
+  DelayedCommunicator(std::unique_ptr<Communicator> inner, Link& link)
+      : inner_(std::move(inner)), link_(link) {}
+  DelayedCommunicator(std::unique_ptr<Communicator> inner, std::unique_ptr<Link> link)
+      : own_link_(std::move(link)), inner_(std::move(inner)), link_(*own_link_) {}
 
   [[nodiscard]] int rank() const override { return inner_->rank(); }
   [[nodiscard]] int ranks() const override { return inner_->ranks(); }
@@ -49,8 +72,7 @@ class DelayedCommunicator final : public Communicator {
     if (found == transfers_.end()) return;  // 0, or finished long ago
     inner_->finish(stream, found->second.inner);
     found->second.finished = true;
-    const double left = found->second.link_done - clock_.monotonic_seconds();
-    if (left > 0) clock_.sleep(std::chrono::duration<double>(left));
+    link_.wait_until(found->second.link_done);
   }
   [[nodiscard]] double done_at(Pending pending) override {
     const auto found = transfers_.find(pending);
@@ -64,6 +86,12 @@ class DelayedCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
     return inner_->open_channel();
   }
+  // A rank by itself has nothing on the link.
+  [[nodiscard]] std::unique_ptr<Communicator> open_group(const std::vector<int>& members) override {
+    std::unique_ptr<Communicator> group = inner_->open_group(members);
+    if (group == nullptr || group->ranks() == 1) return group;
+    return std::make_unique<DelayedCommunicator>(std::move(group), link_);
+  }
 
  private:
   struct Transfer {
@@ -73,19 +101,17 @@ class DelayedCommunicator final : public Communicator {
   };
 
   [[nodiscard]] Pending begin(device::View x, Pending inner, double share = 1) {
-    link_free_ = std::max(link_free_, clock_.monotonic_seconds()) +
-                 link_.seconds(share * static_cast<double>(x.bytes()));
+    const double link_done = link_.carry(share * static_cast<double>(x.bytes()));
     while (transfers_.size() >= kTimesKept && transfers_.begin()->second.finished) {
       transfers_.erase(transfers_.begin());
     }
-    transfers_[++last_] = {inner, link_free_};
+    transfers_[++last_] = {inner, link_done};
     return last_;
   }
 
+  std::unique_ptr<Link> own_link_;  // null in groups
   std::unique_ptr<Communicator> inner_;
-  base::Clock& clock_;
-  LinkModel link_;
-  double link_free_ = 0;  // monotonic seconds
+  Link& link_;
   Pending last_ = 0;
   std::map<Pending, Transfer> transfers_;
 };
@@ -94,7 +120,8 @@ class DelayedCommunicator final : public Communicator {
 
 std::unique_ptr<Communicator> make_delayed_communicator(std::unique_ptr<Communicator> inner,
                                                         base::Clock& clock, const LinkModel& link) {
-  return std::make_unique<DelayedCommunicator>(std::move(inner), clock, link);
+  return std::make_unique<DelayedCommunicator>(std::move(inner),
+                                               std::make_unique<Link>(clock, link));
 }
 
 }  // namespace regatta::trainer::ranks

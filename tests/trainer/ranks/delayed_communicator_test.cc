@@ -63,6 +63,14 @@ class RecordingCommunicator final : public ranks::Communicator {
     inner_.calls.push_back("open");
     return std::make_unique<ranks::SingleHost>();
   }
+  // Of nobody, of one rank, or as this one.
+  [[nodiscard]] std::unique_ptr<ranks::Communicator> open_group(
+      const std::vector<int>& members) override {
+    inner_.calls.push_back("group of " + std::to_string(members.size()));
+    if (members.empty()) return nullptr;
+    if (members.size() == 1) return std::make_unique<ranks::SingleCommunicator>();
+    return std::make_unique<RecordingCommunicator>(clock_, inner_);
+  }
   static constexpr ranks::Pending kFirst = 70;
 
  private:
@@ -183,6 +191,29 @@ TEST_F(DelayedCommunicator, HostCollectivesPassUndelayed) {
   delayed->host().all_reduce_sum(&value, 1);
   delayed->open_channel()->barrier();
   EXPECT_EQ(clock_.now, 1000);
+}
+
+// Whatever the group, it is the same wire.
+TEST_F(DelayedCommunicator, GroupsShareTheLink) {
+  const auto delayed = make(link_);
+  const auto group = delayed->open_group({5, 6});
+  const ranks::Pending in_group = group->send(0, view(25), 1);         // 1000 to 1001.5
+  const ranks::Pending in_all = delayed->all_reduce_sum(0, view(25));  // to 1003
+  const ranks::Pending last = group->all_reduce_sum(0, view(50));      // to 1005.5
+  delayed->finish(0, in_all);
+  EXPECT_DOUBLE_EQ(clock_.now, 1003);
+  EXPECT_DOUBLE_EQ(group->done_at(in_group), 1001.5);
+  group->finish(0, last);
+  EXPECT_DOUBLE_EQ(clock_.now, 1005.5);
+}
+
+TEST_F(DelayedCommunicator, ARankByItselfHasNothingOnTheLink) {
+  const auto delayed = make(link_);
+  EXPECT_EQ(delayed->open_group({}), nullptr);
+  const auto alone = delayed->open_group({5});
+  alone->finish(0, alone->all_reduce_sum(0, view(1000)));
+  EXPECT_EQ(clock_.now, 1000);
+  EXPECT_EQ(inner_.calls, (std::vector<std::string>{"group of 0", "group of 1"}));
 }
 
 // One rank's collectives are all number 0 inside: they must not be mistaken for one another.

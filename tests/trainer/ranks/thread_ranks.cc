@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "trainer/ranks/rank_groups.h"
 
 namespace regatta::tests {
 
@@ -113,10 +114,33 @@ struct ThreadRanks::World {
     return std::move(queue[number]);
   }
 
+  // Everywhere: who leaves a group leaves what it is of.
   void leave(int rank) {
-    const std::scoped_lock lock(mutex);
+    if (parent != nullptr) return parent->leave(members[as_size(rank)]);
+    lose_in_groups(rank);
+  }
+  void lose_in_groups(int rank) {
+    const std::scoped_lock lock(mutex);  // parents before their groups
     gone[as_size(rank)] = true;
     changed.notify_all();
+    for (const auto& [name, group] : groups) {
+      const auto at = std::find(group->members.begin(), group->members.end(), rank);
+      if (at != group->members.end()) {
+        group->lose_in_groups(static_cast<int>(at - group->members.begin()));
+      }
+    }
+  }
+  // What the members of the number-th group share; made by who comes first.
+  World& group(std::int64_t number, const std::vector<int>& of) {
+    const std::scoped_lock lock(mutex);
+    std::unique_ptr<World>& made = groups[{number, of[0]}];
+    if (made == nullptr) {
+      made = std::make_unique<World>(static_cast<int>(of.size()), 0);
+      made->parent = this;
+      made->members = of;
+      for (std::size_t r = 0; r < of.size(); ++r) made->gone[r] = gone[as_size(of[r])];
+    }
+    return *made;
   }
 
   template <typename Ready>
@@ -137,6 +161,9 @@ struct ThreadRanks::World {
   std::map<std::size_t, Meetings> sequences;
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> letters;
   std::vector<bool> gone;
+  World* parent = nullptr;   // of a group
+  std::vector<int> members;  // of a group, in the parent
+  std::map<std::pair<std::int64_t, int>, std::unique_ptr<World>> groups;
 };
 
 namespace {
@@ -257,6 +284,13 @@ class ThreadCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<HostCollectives> open_channel() override {
     return std::make_unique<ThreadHost>(world_, rank_, ++channels_);
   }
+  [[nodiscard]] std::unique_ptr<Communicator> open_group(const std::vector<int>& members) override {
+    const auto place = trainer::ranks::agree_on_groups(host_, members);
+    const std::int64_t number = groups_++;
+    if (!place) return nullptr;
+    if (place->ranks == 1) return std::make_unique<trainer::ranks::SingleCommunicator>();
+    return std::make_unique<ThreadCommunicator>(world_.group(number, members), place->rank);
+  }
 
  private:
   struct Job {
@@ -332,6 +366,7 @@ class ThreadCommunicator final : public Communicator {
   const int rank_;
   ThreadHost host_;
   std::size_t channels_ = 0;
+  std::int64_t groups_ = 0;
   std::int64_t collectives_ = 0;
   std::map<int, std::int64_t> received_;  // begun, by sender
   std::map<Pending, Job> jobs_;           // under way
