@@ -24,6 +24,7 @@ static_assert(static_cast<int>(Result::InvalidArgument) == ncclInvalidArgument);
 static_assert(static_cast<int>(Result::InvalidUsage) == ncclInvalidUsage);
 static_assert(static_cast<int>(Result::RemoteError) == ncclRemoteError);
 static_assert(static_cast<int>(Result::InProgress) == ncclInProgress);
+static_assert(nccl::kNoColor == NCCL_SPLIT_NOCOLOR);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
 
 // The table's handles are NCCL's and CUDA's under names that need none of their headers.

@@ -1,7 +1,10 @@
 #include "trainer/nccl/nccl_communicator.h"
 
 #include <algorithm>
+#include <chrono>
+#include <list>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -9,6 +12,7 @@
 #include "base/error.h"
 #include "trainer/nccl/done_times.h"
 #include "trainer/nccl/session.h"
+#include "trainer/ranks/rank_groups.h"
 
 namespace regatta::trainer::nccl {
 namespace {
@@ -16,6 +20,8 @@ namespace {
 using nccl::Comm;
 using nccl::NativeStream;
 using nccl::Result;
+
+constexpr auto kDrainPause = std::chrono::microseconds(100);
 
 // Host values of ranks whose collectives are alive: what a stream carries after an abort must not
 // become a decision.
@@ -51,12 +57,34 @@ class GuardedHost final : public ranks::HostCollectives {
   nccl::Session& session_;
 };
 
-class NcclCommunicator final : public ranks::Communicator {
+// What the communicator of all ranks shares with its groups. Collectives of all of them are on one
+// stream, so that no two of NCCL's kernels wait for each other's multiprocessors.
+struct Shared {
+  Shared(nccl::Table functions, ranks::HostCollectives& host, const NcclOptions& chosen)
+      : table(std::move(functions)),
+        options(chosen),
+        session(table, host, base::system_clock(), options) {}
+
+  const nccl::Table table;
+  const NcclOptions options;
+  const bool entered = (table.enter(), true);  // before the streams
+  nccl::TableStream stream{table};
+  std::list<nccl::TableStream> peer_streams;  // of all, then of groups
+  nccl::TableEvent before{table};  // whoever waits for it waits for its last place before that
+  nccl::DoneTimes times{table, base::system_clock()};
+  ranks::Pending last = 0;
+  nccl::Session session;
+};
+
+// Collectives of all ranks, or of a group.
+class NcclRanks : public ranks::Communicator {
  public:
-  NcclCommunicator(nccl::Table table, NcclHost host, const NcclOptions& options)
-      : table_(std::move(table)),
+  // ranks_per_node: 0: flat. `shared` outlives this.
+  NcclRanks(Shared& shared, NcclHost host, const nccl::CommSet& comms, int ranks_per_node)
+      : shared_(shared),
         host_(std::move(host)),
-        options_(options),
+        comms_(comms),
+        ranks_per_node_(ranks_per_node),
         rank_(host_.values->rank()),
         ranks_(host_.values->ranks()) {}
 
@@ -64,17 +92,17 @@ class NcclCommunicator final : public ranks::Communicator {
   [[nodiscard]] int ranks() const override { return ranks_; }
   [[nodiscard]] int part() const override { return rank_ % parts(); }
   [[nodiscard]] int parts() const override {
-    return options_.ranks_per_node > 0 ? options_.ranks_per_node : ranks_;
+    return ranks_per_node_ > 0 ? ranks_per_node_ : ranks_;
   }
 
   [[nodiscard]] ranks::Pending all_reduce_sum(device::Stream stream, device::View x) override {
     if (!begin(stream, stream_.get(), x)) return 0;
     const char* what = "an all-reduce";
-    if (session_.cross() == nullptr) {
-      all_reduce(session_.world(), what, x);
+    if (comms_.cross == nullptr) {
+      all_reduce(comms_.world, what, x);
     } else {
       reduce_scatter(what, x);
-      all_reduce(session_.cross(), what, own_part(x));
+      all_reduce(comms_.cross, what, own_part(x));
       gather(what, x);
     }
     return record();
@@ -83,7 +111,7 @@ class NcclCommunicator final : public ranks::Communicator {
     if (!begin(stream, stream_.get(), x)) return 0;
     const char* what = "a reduce-scatter";
     reduce_scatter(what, x);
-    if (session_.cross() != nullptr) all_reduce(session_.cross(), what, own_part(x));
+    if (comms_.cross != nullptr) all_reduce(comms_.cross, what, own_part(x));
     return record();
   }
   // What ranks of one place hold is the same, so it need not leave the node.
@@ -95,8 +123,8 @@ class NcclCommunicator final : public ranks::Communicator {
   [[nodiscard]] ranks::Pending broadcast(device::Stream stream, device::View x, int root) override {
     base::check(root >= 0 && root < ranks_, "the root is a rank");
     if (!begin(stream, stream_.get(), x)) return 0;
-    session_.run(session_.world(), "a broadcast", [&] {
-      return table_.broadcast(x.floats(), x.size, root, session_.world(), stream_.get());
+    session_.run(comms_.world, "a broadcast", [&] {
+      return table_.broadcast(x.floats(), x.size, root, comms_.world, stream_.get());
     });
     return record();
   }
@@ -109,7 +137,8 @@ class NcclCommunicator final : public ranks::Communicator {
 
   void finish(device::Stream stream, ranks::Pending pending) override {
     session_.check_alive();
-    base::check(pending >= 0 && pending <= last_, "a collective is begun before it is finished");
+    base::check(pending >= 0 && pending <= shared_.last,
+                "a collective is begun before it is finished");
     table_.enter();
     const bool is_noted = std::any_of(noted_.begin(), noted_.end(), [&](const Message& message) {
       return message.number == pending;
@@ -135,10 +164,8 @@ class NcclCommunicator final : public ranks::Communicator {
     session_.check_alive();
     return host_.open_channel();
   }
-  [[nodiscard]] std::unique_ptr<ranks::Communicator> open_group(const std::vector<int>&) override {
-    throw base::Error(base::Code::Operator,
-                      "groups of ranks are not possible over NCCL yet; train on CPUs");
-  }
+  [[nodiscard]] std::unique_ptr<ranks::Communicator> open_group(
+      const std::vector<int>& members) override;
 
  private:
   struct Message {
@@ -154,13 +181,13 @@ class NcclCommunicator final : public ranks::Communicator {
     session_.check_alive();
     if (x.size == 0) return false;
     table_.enter();
-    table_.event_record(before_.get(), table_.native_stream(stream));
-    table_.stream_wait_event(own, before_.get());
+    table_.event_record(shared_.before.get(), table_.native_stream(stream));
+    table_.stream_wait_event(own, shared_.before.get());
     return true;
   }
   [[nodiscard]] ranks::Pending record() {
-    times_.record(++last_, stream_.get());
-    return last_;
+    times_.record(++shared_.last, stream_.get());
+    return shared_.last;
   }
 
   [[nodiscard]] device::View own_part(device::View x) const {
@@ -178,7 +205,7 @@ class NcclCommunicator final : public ranks::Communicator {
                  [&] { return table_.all_reduce(x.floats(), x.size, comm, stream_.get()); });
   }
   void reduce_scatter(const char* what, device::View x) {
-    const Comm comm = session_.node();
+    const Comm comm = comms_.node;
     if (has_equal_parts(x)) {
       session_.run(comm, what, [&] {
         return table_.reduce_scatter(x.floats(), own_part(x).floats(), own_part(x).size, comm,
@@ -189,7 +216,7 @@ class NcclCommunicator final : public ranks::Communicator {
     }
   }
   void gather(const char* what, device::View x) {
-    const Comm comm = session_.node();
+    const Comm comm = comms_.node;
     if (has_equal_parts(x)) {
       session_.run(comm, what, [&] {
         return table_.all_gather(own_part(x).floats(), x.floats(), own_part(x).size, comm,
@@ -203,10 +230,10 @@ class NcclCommunicator final : public ranks::Communicator {
   template <typename Rooted>
   void for_each_part(const char* what, device::View x, const Rooted& rooted) {
     const std::int64_t part = part_size(x.size);
-    session_.run_group(session_.node(), what, [&] {
+    session_.run_group(comms_.node, what, [&] {
       for (int root = 0; part * root < x.size; ++root) {
         const Result result = rooted(x.floats() + part * root, std::min(part, x.size - part * root),
-                                     root, session_.node(), stream_.get());
+                                     root, comms_.node, stream_.get());
         if (result != Result::Success) return result;
       }
       return Result::Success;
@@ -217,13 +244,13 @@ class NcclCommunicator final : public ranks::Communicator {
     base::check(message.other >= 0 && message.other < ranks_ && message.other != rank_,
                 "messages go to and come from another rank");
     if (!begin(stream, peer_stream_.get(), message.x)) return 0;
-    message.number = ++last_;
+    message.number = ++shared_.last;
     noted_.push_back(message);
-    return last_;
+    return shared_.last;
   }
   // Sends and receives of one launch do not wait for one another.
   void exchange() {
-    const Comm comm = session_.peers();
+    const Comm comm = comms_.peers;
     session_.run_group(comm, "sending and receiving", [&] {
       for (const Message& message : noted_) {
         const device::View& x = message.x;
@@ -239,20 +266,65 @@ class NcclCommunicator final : public ranks::Communicator {
     noted_.clear();
   }
 
-  const nccl::Table table_;
+  // NCCL splits only what has nothing under way.
+  void drain();
+
+  Shared& shared_;
+  const nccl::Table& table_ = shared_.table;
+  nccl::Session& session_ = shared_.session;
+  nccl::TableStream& stream_ = shared_.stream;
+  nccl::DoneTimes& times_ = shared_.times;
   const NcclHost host_;
-  const NcclOptions options_;
+  const nccl::CommSet comms_;
+  const int ranks_per_node_;
   const int rank_;
   const int ranks_;
-  const bool entered_ = (table_.enter(), true);  // before the streams
-  nccl::TableStream stream_{table_};
-  nccl::TableStream peer_stream_{table_};
-  nccl::TableEvent before_{table_};  // whoever waits for it waits for its last place before that
-  nccl::DoneTimes times_{table_, base::system_clock()};
+  nccl::TableStream& peer_stream_ = shared_.peer_streams.emplace_back(table_);
   std::vector<Message> noted_;
-  ranks::Pending last_ = 0;
-  nccl::Session session_{table_, *host_.values, base::system_clock(), options_};
   GuardedHost guarded_{*host_.values, session_};
+};
+
+void NcclRanks::drain() {
+  table_.enter();
+  const nccl::TableEvent reached(table_);
+  table_.event_record(reached.get(), stream_.get());
+  const base::Clock& clock = base::system_clock();
+  const double deadline = clock.monotonic_seconds() + shared_.options.init_seconds;
+  while (!table_.event_is_done(reached.get())) {
+    session_.check_alive();
+    if (clock.monotonic_seconds() > deadline) {
+      throw base::Error(base::Code::Retry,
+                        "collectives did not end in time to make groups; a rank was lost");
+    }
+    std::this_thread::sleep_for(kDrainPause);
+  }
+  session_.check_alive();  // what an abort has ended did not end well
+}
+
+std::unique_ptr<ranks::Communicator> NcclRanks::open_group(const std::vector<int>& members) {
+  base::check(host_.open_group != nullptr, "host values of groups have a way");
+  const auto place = ranks::agree_on_groups(guarded_, members);
+  const bool is_alone = !place || place->ranks == 1;
+  NcclHost host = host_.open_group(members);
+  drain();
+  const nccl::CommSet comms = session_.open_group(
+      comms_.world, is_alone ? nccl::kNoColor : place->first, is_alone ? 0 : place->rank);
+  if (!place) return nullptr;
+  if (is_alone) return std::make_unique<ranks::SingleCommunicator>();
+  return std::make_unique<NcclRanks>(shared_, std::move(host), comms, 0);
+}
+
+// Goes after what uses it, as the first base.
+struct OwnedShared {
+  Shared owned;
+};
+
+// Of all ranks.
+class NcclCommunicator final : private OwnedShared, public NcclRanks {
+ public:
+  NcclCommunicator(nccl::Table table, NcclHost host, const NcclOptions& options)
+      : OwnedShared{Shared(std::move(table), *host.values, options)},
+        NcclRanks(owned, std::move(host), owned.session.all(), options.ranks_per_node) {}
 };
 
 }  // namespace

@@ -23,6 +23,11 @@ namespace regatta::trainer::nccl {
 // those contents together with others. open_channel() gives the host's own channels, which know
 // nothing of this.
 //
+// Groups are split off by NCCL, in init_seconds at most, when what was begun here is over on the
+// GPU. Their collectives are on the same stream as all others, so ranks that are in several groups
+// begin collectives in one order; their messages have a stream and a communicator of their own.
+// They are watched, given up and ended together with this one.
+//
 // done_at: by time stamps of the GPU, compared with this host's clock once a second (done_times.h).
 //
 // Destruction while an exception is under way is as after abandon(); otherwise all ranks destroy

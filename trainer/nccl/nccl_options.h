@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "trainer/ranks/host_collectives.h"
 
@@ -27,6 +28,9 @@ struct NcclHost {
   std::unique_ptr<ranks::HostCollectives> values;
   // For Communicator::open_channel.
   std::function<std::unique_ptr<ranks::HostCollectives>()> open_channel;
+  // The same of some ranks, for Communicator::open_group: called on all ranks with members that
+  // they have agreed on; members[p] is rank p. Of none or one, nothing.
+  std::function<NcclHost(const std::vector<int>& members)> open_group{};
 };
 
 }  // namespace regatta::trainer::nccl

@@ -32,6 +32,7 @@ using Comm = OpaqueComm*;
 using NativeStream = OpaqueStream*;
 using NativeEvent = OpaqueEvent*;
 using UniqueId = std::array<char, 128>;
+constexpr int kNoColor = -1;  // of ranks that a split leaves out: NCCL_SPLIT_NOCOLOR
 
 // NCCL's half gives results; every communicator is non-blocking, so calls may leave it InProgress,
 // and it takes nothing else before comm_get_async_error says Success. CUDA's half throws
@@ -47,6 +48,7 @@ struct Table {
   // The address stays valid until the communicator is no longer InProgress: what splits may be
   // stored only then.
   std::function<Result(Comm*, int ranks, const UniqueId&, int rank)> comm_init_rank_config;
+  // In the order of keys. What is split has nothing under way; kNoColor gets null.
   std::function<Result(Comm, int color, int key, Comm*)> comm_split;
   std::function<Result(Comm, Result*)> comm_get_async_error;
   std::function<Result(Comm)> comm_finalize;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "base/text.h"
 
@@ -28,14 +29,13 @@ Session::Session(const Table& table, ranks::HostCollectives& host, const base::C
                  const NcclOptions& options)
     : table_(table), clock_(clock), options_(options) {
   try {
-    world_ = join(host);
+    all_.world = all_.node = join(host);
     const int rank = host.rank();
-    peers_ = split("splitting off sends and receives", 0, rank);
-    node_ = world_;
+    all_.peers = split(all_.world, "splitting off sends and receives", 0, rank);
     if (options.ranks_per_node > 0) {
       const int number = rank / options.ranks_per_node, place = rank % options.ranks_per_node;
-      node_ = split("splitting into nodes", number, place);
-      cross_ = split("splitting across nodes", place, number);
+      all_.node = split(all_.world, "splitting into nodes", number, place);
+      all_.cross = split(all_.world, "splitting across nodes", place, number);
     }
   } catch (...) {
     const std::scoped_lock lock(mutex_);
@@ -75,12 +75,31 @@ Comm Session::join(ranks::HostCollectives& host) {
   return world;
 }
 
-Comm Session::split(const char* what, int color, int key) {
-  comms_.push_back(nullptr);
-  Comm& child = comms_.back();
-  run(world_, what, [&] { return table_.comm_split(world_, color, key, &child); });
-  settle(child, what, options_.init_seconds);
-  return child;
+CommSet Session::open_group(Comm of, int color, int key) {
+  CommSet group;
+  group.world = group.node = split(of, "splitting into groups", color, key);
+  group.peers = split(of, "splitting off a group's sends and receives", color, key);
+  return group;
+}
+
+// The new one is nobody else's to look at before NCCL is through with it.
+Comm Session::split(Comm of, const char* what, int color, int key) {
+  Comm* place = nullptr;
+  run(of, what, [&] {
+    place = &splitting_.emplace_back(nullptr);
+    return table_.comm_split(of, color, key, place);
+  });
+  {
+    const std::scoped_lock lock(mutex_);
+    throw_if_lost();
+    if (*place == nullptr) {
+      splitting_.clear();
+      return nullptr;
+    }
+    comms_.splice(comms_.end(), splitting_);
+  }
+  settle(*place, what, options_.init_seconds);
+  return *place;
 }
 
 void Session::run(Comm comm, const char* what, const std::function<Result()>& calls) {
@@ -205,15 +224,18 @@ void Session::lose(const base::Error& why) {
   abort_all();
 }
 
-// Aborting what others are being split off from waits for that, so their places stay until the end.
+// Aborting what others are being split off from waits for that, so the places of new ones stay to
+// the end, and those that were stored meanwhile go last.
 void Session::abort_all() noexcept {
-  for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) {
+  const auto abort = [this](Comm comm) {
     try {
-      if (*comm != nullptr) static_cast<void>(table_.comm_abort(*comm));
+      if (comm != nullptr) static_cast<void>(table_.comm_abort(comm));
     } catch (...) {  // nothing is left to try
     }
-  }
+  };
+  for (auto comm = comms_.rbegin(); comm != comms_.rend(); ++comm) abort(*comm);
   comms_.clear();
+  for (Comm& comm : splitting_) abort(std::exchange(comm, nullptr));
 }
 
 void Session::fail(Comm comm, const char* what, Result result) {

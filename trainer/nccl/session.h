@@ -17,6 +17,15 @@
 
 namespace regatta::trainer::nccl {
 
+// NCCL's communicators of the same ranks.
+struct CommSet {
+  Comm world = nullptr;  // all of them
+  Comm peers = nullptr;  // the same, for sends and receives
+  // This rank's node, and the ranks of its place in all nodes; where flat, world and none.
+  Comm node = nullptr;
+  Comm cross = nullptr;
+};
+
 // NCCL takes one call at a time, whatever the thread; the lock for that is held for one look or one
 // group of calls, none of which blocks. After a failure all communicators are aborted, and
 // everything throws it.
@@ -30,11 +39,11 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  [[nodiscard]] Comm world() const { return world_; }  // all ranks
-  [[nodiscard]] Comm peers() const { return peers_; }  // the same, for sends and receives
-  // This rank's node, and the ranks of its place in all nodes; of flat sessions, world() and none.
-  [[nodiscard]] Comm node() const { return node_; }
-  [[nodiscard]] Comm cross() const { return cross_; }
+  [[nodiscard]] const CommSet& all() const { return all_; }
+  // Those of a group among the ranks of `of`, which has nothing under way: collective over all of
+  // them. The ranks of one color are a group, in the order of `key`; none for kNoColor. Kept to the
+  // end.
+  [[nodiscard]] CommSet open_group(Comm of, int color, int key);
 
   // Has `calls` call NCCL, on `comm` alone, and returns when what they call is enqueued on its
   // stream. `what` completes "NCCL failed at …".
@@ -46,7 +55,7 @@ class Session {
 
  private:
   [[nodiscard]] Comm join(ranks::HostCollectives& host);
-  [[nodiscard]] Comm split(const char* what, int color, int key);
+  [[nodiscard]] Comm split(Comm of, const char* what, int color, int key);
   void settle(Comm comm, const char* what, double seconds);
   void watch(const std::stop_token& stop);
   void say_farewell();
@@ -67,12 +76,10 @@ class Session {
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::list<Comm> comms_;  // world first; null while NCCL has not stored a new one
+  std::list<Comm> comms_;      // world first
+  std::list<Comm> splitting_;  // where NCCL stores new ones; null until then
   std::optional<base::Error> failure_;
-  Comm world_ = nullptr;
-  Comm peers_ = nullptr;
-  Comm node_ = nullptr;
-  Comm cross_ = nullptr;
+  CommSet all_;
   std::jthread watcher_;  // last: it uses all of the above
 };
 

@@ -68,6 +68,7 @@ void RankGroup::abandon() noexcept {
   if (nccl_ != nullptr) nccl_->abandon();
   if (first_ != nullptr) first_->abandon();
   if (tcp_ != nullptr) tcp_->abandon();
+  for (const auto& group : tcp_groups_) group->abandon();
 }
 
 ranks::Communicator& RankGroup::communicator(device::Device& device, bool is_cuda) {
@@ -77,14 +78,7 @@ ranks::Communicator& RankGroup::communicator(device::Device& device, bool is_cud
                       "several ranks on CPUs need the MPI communicator; install Open MPI and build "
                       "libregatta-mpi.so, or set ranks: 1");
   }
-  nccl::NcclHost host;
-  if (first_ != nullptr) {
-    host.values = first_->open_channel();
-    host.open_channel = [this] { return first_->open_channel(); };
-  } else {
-    host.values = tcp_->open_channel();
-    host.open_channel = [this] { return tcp_->open_channel(); };
-  }
+  nccl::NcclHost host = first_ != nullptr ? host_over(*first_) : host_over(*tcp_);
   nccl::NcclOptions options;
   if (config_.hierarchical) options.ranks_per_node = ranks_per_node_;
   options.before_first = [this](ranks::HostCollectives& values, int version) {
@@ -92,6 +86,30 @@ ranks::Communicator& RankGroup::communicator(device::Device& device, bool is_cud
   };
   nccl_ = load_nccl_communicator(plugins_, device, std::move(host), options);
   return *nccl_;
+}
+
+nccl::NcclHost RankGroup::host_over(ranks::Communicator& mpi) {
+  nccl::NcclHost host;
+  host.values = mpi.open_channel();
+  host.open_channel = [&mpi] { return mpi.open_channel(); };
+  host.open_group = [this, &mpi](const std::vector<int>& members) -> nccl::NcclHost {
+    std::unique_ptr<ranks::Communicator> group = mpi.open_group(members);
+    if (members.size() < 2) return {};
+    return host_over(*first_groups_.emplace_back(std::move(group)));
+  };
+  return host;
+}
+
+nccl::NcclHost RankGroup::host_over(ranks::TcpHost& tcp) {
+  nccl::NcclHost host;
+  host.values = tcp.open_channel();
+  host.open_channel = [&tcp] { return tcp.open_channel(); };
+  host.open_group = [this, &tcp](const std::vector<int>& members) -> nccl::NcclHost {
+    std::unique_ptr<ranks::TcpHost> group = ranks::meet_in_group(tcp, members, kMeetSeconds);
+    if (members.size() < 2) return {};
+    return host_over(*tcp_groups_.emplace_back(std::move(group)));
+  };
+  return host;
 }
 
 void RankGroup::give_tuner(ranks::HostCollectives& host, int nccl_version) {

@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "trainer/contract/run_config.h"
+#include "trainer/nccl/nccl_options.h"
 #include "trainer/plugins/plugin_loader.h"
 #include "trainer/plugins/tuner_agreement.h"
 #include "trainer/ranks/communicator.h"
@@ -39,6 +41,9 @@ class RankGroup {
   void abandon() noexcept;
 
  private:
+  // Host values beside NCCL's collectives, with those of groups.
+  [[nodiscard]] nccl::NcclHost host_over(ranks::Communicator& mpi);
+  [[nodiscard]] nccl::NcclHost host_over(ranks::TcpHost& tcp);
   void give_tuner(ranks::HostCollectives& host, int nccl_version);
 
   base::FileSystem& files_;
@@ -52,6 +57,9 @@ class RankGroup {
   int ranks_per_node_ = 1;
   std::unique_ptr<ranks::TcpHost> tcp_;         // of ranks without MPI
   std::unique_ptr<ranks::Communicator> first_;  // alone, or over MPI
+  // Of NCCL's groups.
+  std::vector<std::unique_ptr<ranks::TcpHost>> tcp_groups_;
+  std::vector<std::unique_ptr<ranks::Communicator>> first_groups_;
   std::unique_ptr<ranks::Communicator> nccl_;
   ranks::HostCollectives* host_ = nullptr;  // of one of the above
 };

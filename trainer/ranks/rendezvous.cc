@@ -80,6 +80,22 @@ std::string hex_of(std::uint64_t secret) {
   return text;
 }
 
+// Where this rank now listens, with a secret of its own.
+MeetingPoint point_of(const base::Listener& listener) {
+  MeetingPoint point;
+  point.hosts = base::own_addresses();
+  point.hosts.emplace_back("127.0.0.1");  // a machine without a network
+  point.port = listener.port();
+  point.secret = first_bits(base::random_hex(8));
+  return point;
+}
+
+void go_to(const MeetingPoint& point, TcpHostOptions* options) {
+  options->hosts = point.hosts;
+  options->port = point.port;
+  options->secret = point.secret;
+}
+
 // Gone at the end, however it comes.
 class Removed {
  public:
@@ -168,9 +184,7 @@ std::unique_ptr<TcpHost> FileRendezvous::meet(const RankPlace& place, double sec
   if (place.rank == 0) return host(std::move(options));
   const base::Deadline deadline = base::deadline_in(seconds);
   const MeetingPoint point = wait(seconds);
-  options.hosts = point.hosts;
-  options.port = point.port;
-  options.secret = point.secret;
+  go_to(point, &options);
   const std::chrono::duration<double> left = deadline - std::chrono::steady_clock::now();
   options.connect_seconds = std::max(1.0, left.count());
   return std::make_unique<TcpHost>(std::move(options));
@@ -178,14 +192,8 @@ std::unique_ptr<TcpHost> FileRendezvous::meet(const RankPlace& place, double sec
 
 std::unique_ptr<TcpHost> FileRendezvous::host(TcpHostOptions options) {
   base::Listener listener("", 0);
-  MeetingPoint point;
-  point.hosts = base::own_addresses();
-  point.hosts.emplace_back("127.0.0.1");  // a machine without a network
-  point.port = listener.port();
-  point.secret = first_bits(base::random_hex(8));
-  options.hosts = point.hosts;
-  options.port = point.port;
-  options.secret = point.secret;
+  const MeetingPoint point = point_of(listener);
+  go_to(point, &options);
   const Removed removed(files_, path_);
   base::replace_file(files_, path_, to_text(point));
   return std::make_unique<TcpHost>(std::move(options), std::move(listener));
@@ -212,6 +220,35 @@ MeetingPoint FileRendezvous::wait(double seconds) {
     }
     std::this_thread::sleep_for(kLook);
   }
+}
+
+std::unique_ptr<TcpHost> meet_in_group(HostCollectives& host, const std::vector<int>& members,
+                                       double seconds) {
+  TcpHostOptions options;
+  options.ranks = static_cast<int>(members.size());
+  options.rank =
+      static_cast<int>(std::find(members.begin(), members.end(), host.rank()) - members.begin());
+  options.connect_seconds = seconds;
+  const bool has_others = members.size() > 1;
+  std::optional<base::Listener> listener;
+  Parcels to(static_cast<std::size_t>(host.ranks()));
+  if (has_others && options.rank == 0) {
+    const MeetingPoint point = point_of(listener.emplace("", 0));
+    go_to(point, &options);
+    const std::string text = to_text(point);
+    for (const int member : members) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+      to[static_cast<std::size_t>(member)].assign(bytes, bytes + text.size());
+    }
+  }
+  const Parcels from = host.all_to_all(to);
+  if (!has_others) return nullptr;
+  if (listener) return std::make_unique<TcpHost>(std::move(options), std::move(*listener));
+  const std::vector<std::byte>& text = from[static_cast<std::size_t>(members[0])];
+  const auto point = parse_meeting_point({reinterpret_cast<const char*>(text.data()), text.size()});
+  base::check(point.has_value(), "the group's first rank tells where it listens");
+  go_to(*point, &options);
+  return std::make_unique<TcpHost>(std::move(options));
 }
 
 }  // namespace regatta::trainer::ranks

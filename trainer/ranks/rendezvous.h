@@ -57,6 +57,13 @@ class FileRendezvous {
   base::Path path_;
 };
 
+// TCP connections of a group: collective over all ranks of `host`, which have agreed on `members`
+// (rank_groups.h). The group's first rank listens anywhere and tells the others where. Nothing for
+// groups of none or one. Code::Retry when a member does not come in time.
+[[nodiscard]] std::unique_ptr<TcpHost> meet_in_group(HostCollectives& host,
+                                                     const std::vector<int>& members,
+                                                     double seconds);
+
 // The text of such a file, and back; nothing of a text that is not one.
 [[nodiscard]] std::string to_text(const MeetingPoint& point);
 [[nodiscard]] std::optional<MeetingPoint> parse_meeting_point(std::string_view text);

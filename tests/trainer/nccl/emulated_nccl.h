@@ -8,6 +8,7 @@
 // * sends meet receives of their size; nothing moves outside of the memory that was lent();
 // * a communicator takes no call while one is in progress, none after it was aborted or destroyed;
 //   a launch that is in progress reaches its stream late, behind events recorded in haste;
+// * a communicator is split when none of its launches is under way;
 // * everything made is destroyed, communicators after all ranks have finalized theirs, or aborted.
 // What a launch writes holds NaN from when it starts to when it is over.
 #pragma once

@@ -79,6 +79,7 @@ bool EmulatedNccl::World::may_call(const EmulatedComm& comm) {
 Result EmulatedNccl::World::split(EmulatedComm* comm, int color, int key,
                                   trainer::nccl::Comm* child) {
   if (!may_call(*comm)) return Result::InternalError;
+  if (comm->under_way > 0) violate("a communicator with launches under way is split");
   Group& group = *comm->group;
   if (group.splits.size() <= comm->splits) group.splits.resize(comm->splits + 1);
   Group::Split& split = group.splits[comm->splits];
@@ -92,6 +93,7 @@ Result EmulatedNccl::World::split(EmulatedComm* comm, int color, int key,
 void EmulatedNccl::World::split_parts(const Group& parent, Group::Split* split) {
   std::map<int, std::set<std::pair<int, int>>> parts;  // color → key, rank
   for (const auto& [rank, wish] : split->wishes) parts[wish.first].insert({wish.second, rank});
+  parts.erase(trainer::nccl::kNoColor);
   for (const auto& [color, members] : parts) {
     auto group = std::make_shared<Group>();
     for (const auto& [key, rank] : members) {
@@ -142,8 +144,10 @@ Result EmulatedNccl::World::progress(EmulatedComm* comm) {
   if (comm->state == State::Finalizing) done = comm->under_way == 0 && group.finalized == members;
   if (comm->state == State::Splitting) {
     Group::Split& split = group.splits[comm->splits];
-    done = !split.parts.empty() && now >= split.ready_at;
-    if (done) {
+    done = split.wishes.size() == group.ranks.size() && now >= split.ready_at;
+    const bool is_left_out = split.wishes[comm->rank].first == trainer::nccl::kNoColor;
+    if (done && is_left_out) ++comm->splits;
+    if (done && !is_left_out) {
       const auto& part = split.parts[split.wishes[comm->rank].first];
       const auto at = std::find(part->ranks.begin(), part->ranks.end(), comm->world_rank);
       *comm->child = reinterpret_cast<trainer::nccl::Comm>(

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <numeric>
 #include <thread>
 
 #include "tests/trainer/nccl/thread_hosts.h"
@@ -13,6 +14,22 @@ namespace regatta::tests {
 namespace {
 
 constexpr float kSentinel = -12345.5F;
+
+using OpenGroup = std::function<trainer::nccl::NcclHost(const std::vector<int>&)>;
+
+// NcclHost::open_group of member number `rank` of `of`, which are ranks of all.
+OpenGroup groups_of(ThreadHostGroups& hosts, const std::vector<int>& of, int rank) {
+  return [&hosts, of, rank](const std::vector<int>& members) -> trainer::nccl::NcclHost {
+    if (members.size() < 2) return {};
+    std::vector<int> of_all;
+    for (const int member : members) of_all.push_back(of[static_cast<std::size_t>(member)]);
+    const auto place =
+        static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+    return {hosts.take(of_all, place),
+            [&hosts, of_all, place] { return hosts.take(of_all, place); },
+            groups_of(hosts, of_all, place)};
+  };
+}
 
 }  // namespace
 
@@ -41,6 +58,9 @@ void on_ranks(const NcclSetup& setup, const std::function<void(NcclRank&)>& body
   EmulatedNccl nccl(setup.ranks, setup.delays);
   auto hosts = make_thread_hosts(setup.ranks);
   auto channels = make_thread_hosts(setup.ranks);
+  ThreadHostGroups groups;
+  std::vector<int> all(static_cast<std::size_t>(setup.ranks));
+  std::iota(all.begin(), all.end(), 0);
   std::vector<std::thread> threads;
   for (int r = 0; r < setup.ranks; ++r) {
     const auto index = static_cast<std::size_t>(r);
@@ -48,6 +68,7 @@ void on_ranks(const NcclSetup& setup, const std::function<void(NcclRank&)>& body
       NcclRank rank{nccl, r, {}, setup.options, nullptr};
       rank.host.values = std::move(hosts[index]);
       rank.host.open_channel = [&channels, index] { return std::move(channels[index]); };
+      rank.host.open_group = groups_of(groups, all, r);
       try {
         if (made) rank.make();
         body(rank);

@@ -75,4 +75,16 @@ std::vector<std::unique_ptr<trainer::ranks::HostCollectives>> make_thread_hosts(
   return hosts;
 }
 
+std::unique_ptr<trainer::ranks::HostCollectives> ThreadHostGroups::take(
+    const std::vector<int>& members, int rank) {
+  const auto place = static_cast<std::size_t>(rank);
+  const std::scoped_lock lock(mutex_);
+  std::vector<Hosts>& made = hosts_[members];
+  for (Hosts& hosts : made) {
+    if (hosts[place] != nullptr) return std::move(hosts[place]);
+  }
+  made.push_back(make_thread_hosts(static_cast<int>(members.size())));
+  return std::move(made.back()[place]);
+}
+
 }  // namespace regatta::tests

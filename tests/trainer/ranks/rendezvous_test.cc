@@ -162,6 +162,31 @@ TEST_F(Rendezvous, RanksMeet) {
   }
 }
 
+// Two groups, the second backwards, and rank 5 in none.
+TEST(GroupsOverTcp, MeetEachForItself) {
+  const Ends ends = run_ranks(6, [](trainer::ranks::TcpHost& all) {
+    std::vector<int> members = all.rank() % 2 == 0 ? std::vector{0, 2, 4} : std::vector{3, 1};
+    if (all.rank() == 5) members = {};
+    const auto group = trainer::ranks::meet_in_group(all, members, 60);
+    ASSERT_EQ(group == nullptr, all.rank() == 5);
+    if (group != nullptr) {
+      const int mine = all.rank();
+      std::vector<int> found(members.size());
+      group->all_gather(&mine, sizeof mine, found.data());
+      EXPECT_EQ(found, members);
+      group->open_channel()->barrier();
+    }
+    EXPECT_EQ(trainer::ranks::meet_in_group(all, {all.rank()}, 60), nullptr);
+    all.barrier();
+    if (all.rank() == 2) group->abandon();
+    if (all.rank() == 0 || all.rank() == 4) {
+      EXPECT_THROW(group->barrier(), base::Error);
+    }
+    if (all.rank() == 1 || all.rank() == 3) group->barrier();
+  });
+  for (const auto& end : ends) EXPECT_FALSE(end) << end->what();
+}
+
 TEST_F(Rendezvous, FileIsPrivateAndWhole) {
   std::atomic<bool> seen = false;
   const Ends ends = each_rank(2, [&](int rank) {
