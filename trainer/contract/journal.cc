@@ -86,6 +86,9 @@ void fields(Archive& archive, auto& r, const StepRecord*) {
   archive("mfu", r.mfu);
   archive("utilisation", r.utilisation);
   archive("input_stalled", r.input_stalled);
+  archive("bubble", r.bubble);
+  archive("bubble_predicted", r.bubble_predicted);
+  archive("bubble_even", r.bubble_even);
   archive("loss_scale", r.loss_scale);
   archive("skipped", r.skipped);
 }

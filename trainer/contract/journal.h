@@ -67,8 +67,12 @@ struct StepRecord {
   double mfu = 0;                 // model FLOPs of the step / (peak FLOP rate · seconds)
   double utilisation = 0;         // share of the step in which rank 0 computed
   bool input_stalled = false;     // the step waited for its samples
-  double loss_scale = 1;          // float16: the factor of the gradients
-  bool skipped = false;           // float16: the gradients overflowed, nothing was updated
+  // With pipeline stages, time in which ranks waited over time in which they computed (forward and
+  // backward): measured, where the device computes on the host; as the micro-batches' FLOPs predict
+  // it; and (stages − 1) / micro-batches, as if all were equal (pipeline_schedule.h).
+  std::optional<double> bubble, bubble_predicted, bubble_even;
+  double loss_scale = 1;  // float16: the factor of the gradients
+  bool skipped = false;   // float16: the gradients overflowed, nothing was updated
 };
 struct Metric {
   std::string name;

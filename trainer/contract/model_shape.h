@@ -86,6 +86,9 @@ struct TensorTable {
 // and as many elements beyond the decoder's bias, are gaps of the arena: always zero, in no tensor.
 [[nodiscard]] std::int64_t vocabulary_rows(const ModelShape& shape);
 
+// The last of the table: also the decoder's weight in pre-training.
+constexpr char kWordEmbedding[] = "bert.embeddings.word_embeddings.weight";
+
 // Requires shape.vocabulary > 0, and labels > 0 for Classification. The first tensors are those of
 // the head; from first_encoder_tensor() on they are the same for every task.
 [[nodiscard]] TensorTable make_tensor_table(const ModelShape& shape);

@@ -14,7 +14,7 @@
 namespace regatta::trainer::contract {
 namespace {
 
-constexpr std::array<std::string_view, 9> kMayChange = {
+constexpr std::array<std::string_view, 12> kMayChange = {
     "steps",
     "target.value",
     "target.times_baseline",
@@ -24,6 +24,9 @@ constexpr std::array<std::string_view, 9> kMayChange = {
     "checkpoint.keep_last",
     "checkpoint.keep_best",
     "checkpoint.keep_every",
+    "parallel.data",
+    "parallel.pipeline",
+    "parallel.schedule",
 };
 constexpr std::string_view kMetric = "target.metric";
 constexpr std::uint64_t kMostUntrainedBytes = std::uint64_t{1} << 20U;  // of a journal

@@ -253,8 +253,17 @@ void check_question_length(Table& root, const RunConfig& config) {
                 "raise data.max_length (384 is usual)");
 }
 
+void check_parallel(Table& root, const RunConfig& config) {
+  const std::optional<ParallelRefusal> refusal = refuse_parallel(config);
+  if (!refusal) return;
+  const std::size_t dot = refusal->key.rfind('.');
+  if (dot == std::string::npos) root.fail(refusal->key, refusal->message);
+  root.table(refusal->key.substr(0, dot)).fail(refusal->key.substr(dot + 1), refusal->message);
+}
+
 void read_ranks(Table& root, RunConfig* config) {
-  read_range(root, "ranks", &config->ranks, 1, config->batch_size);
+  read_parallel(root, config);
+  read_range(root, "ranks", &config->ranks, 1, config->batch_size * config->parallel.pipeline);
   root.read("ranks_per_node", &config->ranks_per_node);
   const int per_node = config->ranks_per_node;
   if (per_node < 0 || (per_node > 0 && config->ranks % per_node != 0)) {
@@ -289,6 +298,7 @@ void read_ranks(Table& root, RunConfig* config) {
   Table watchdog = root.table("watchdog");
   read_range(watchdog, "seconds", &config->watchdog_seconds, 0, 86400);
   watchdog.finish();
+  check_parallel(root, *config);
 }
 
 void read_mllog(Table& root, RunConfig* config) {
@@ -347,6 +357,13 @@ nlohmann::ordered_json task_json(const RunConfig& config) {
 nlohmann::ordered_json start_json(const StartConfig& from) {
   const bool is_run = from.path.empty();
   return {{is_run ? "run" : "path", is_run ? from.run : from.path}, {"optimizer", from.optimizer}};
+}
+
+// Nothing for a run whose ranks all have the whole model.
+nlohmann::ordered_json parallel_json(const RunConfig& config) {
+  return {{"data", rank_grid(config).data},
+          {"pipeline", config.parallel.pipeline},
+          {"schedule", name_of(pipeline_order_names(), config.parallel.schedule)}};
 }
 
 nlohmann::ordered_json mllog_json(const MllogConfig& mllog) {
@@ -481,6 +498,7 @@ std::string to_json(const RunConfig& config) {
   json["threads"] = config.threads;
   json["ranks"] = config.ranks;
   json["ranks_per_node"] = config.ranks_per_node;
+  if (config.parallel.pipeline > 1) json["parallel"] = parallel_json(config);
   json["hierarchical"] = config.hierarchical;
   json["buckets"] = {{"by", name_of(kBucketPolicies, config.buckets.by)},
                      {"bytes", config.buckets.bytes},

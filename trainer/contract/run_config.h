@@ -11,6 +11,7 @@
 #include "trainer/contract/balance.h"
 #include "trainer/contract/data_config.h"
 #include "trainer/contract/model_shape.h"
+#include "trainer/contract/parallel_config.h"
 #include "trainer/contract/slurm_resources.h"
 
 namespace regatta::base {
@@ -170,6 +171,7 @@ struct RunConfig {
   int threads = 0;       // per rank; 0: the cores this process may use
   int ranks = 1;
   int ranks_per_node = 0;     // 0: as found
+  ParallelConfig parallel;    // with stages, ranks is a multiple of them
   bool hierarchical = false;  // sums go through the node first
   BucketConfig buckets;
   BalanceConfig balance;
