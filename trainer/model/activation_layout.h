@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/contract/model_shape.h"
+#include "trainer/contract/stage_cut.h"
 #include "trainer/device/device.h"
 #include "trainer/model/batch_room.h"
 
@@ -26,8 +27,11 @@ struct LayerBuffers {
   NormBuffers attention_norm, output_norm;
 };
 struct ActivationLayout {
-  NormBuffers embedding;
-  std::vector<LayerBuffers> layers;
+  NormBuffers embedding;             // of a later stage only y: what the stage below gives
+  std::vector<LayerBuffers> layers;  // of the whole model; empty those of other stages
+  // Float32 [T, h] each, of a stage that computes in another type, and where there is a neighbour:
+  // what travels from and to the stage below, up, and back from there.
+  Buffer below, up, back;
   // Reused by every layer: branch [T, h], and gradients [T, h] twice, [T, 3h], [T, f].
   Buffer branch, gradient_a, gradient_b, gradient_qkv, gradient_inner;
   // MLM head: [M, h] but for logits [M, V].
@@ -42,7 +46,12 @@ struct ActivationLayout {
 // Memory is made for a little more than asked, so that it seldom has to be made again.
 [[nodiscard]] BatchRoom with_headroom(BatchRoom room);
 
-// Activations are of the compute type; statistics of LayerNorm and attention are float32.
+// Of one stage, with what it computes only. Activations are of the compute type; statistics of
+// LayerNorm and attention are float32.
+[[nodiscard]] ActivationLayout activation_layout(const contract::ModelShape& shape,
+                                                 const BatchRoom& room, device::Dtype compute,
+                                                 const contract::Stage& stage);
+// Of all of the model.
 [[nodiscard]] ActivationLayout activation_layout(const contract::ModelShape& shape,
                                                  const BatchRoom& room, device::Dtype compute);
 

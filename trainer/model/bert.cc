@@ -1,25 +1,22 @@
 #include "trainer/model/bert.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "trainer/contract/random_site.h"
 
 namespace regatta::trainer::model {
-namespace {
-
-constexpr char kWordEmbedding[] = "bert.embeddings.word_embeddings.weight";
-
-}  // namespace
-
 Bert::Bert(device::Device& device, const contract::ModelShape& shape, const BertOptions& options)
     : device_(device),
       shape_(shape),
       table_(contract::make_tensor_table(shape)),
       options_(options),
+      stage_(options.stage.value_or(contract::whole_model(shape))),
       parameters_(device, table_.arena_size, device::Dtype::Float32),
       gradients_(device, table_.arena_size, device::Dtype::Float32),
-      inputs_(device),
       statistics_(device, 6, device::Dtype::Float32) {
   contract::check_shape(shape);
+  use(0);
   base::check(device.computes_in(options.compute), "the device computes in the compute type");
   base::check(!options.keep_masked_logits || options.compute == device::Dtype::Float32,
               "masked logits are read as they are computed, in float32");
@@ -30,6 +27,15 @@ Bert::Bert(device::Device& device, const contract::ModelShape& shape, const Bert
   device_.fill_zero(kCompute, parameters_.view());
   device_.fill_zero(kCompute, gradients_.view());
   bind_parameters();
+}
+
+void Bert::use(int slot) {
+  base::check(slot >= 0, "slots are numbered from 0");
+  while (slots_.size() <= static_cast<std::size_t>(slot)) {
+    slots_.push_back(std::make_unique<Slot>(device_));
+  }
+  slot_number_ = slot;
+  slot_ = slots_[static_cast<std::size_t>(slot)].get();
 }
 
 void Bert::renew_compute_copy() {
@@ -88,20 +94,6 @@ Bert::Linear Bert::query_key_value(int layer) const {
           hidden};
 }
 
-// The word embedding, with the gaps that round the vocabulary up (vocabulary_rows).
-Bert::Linear Bert::decoder() const {
-  const std::int64_t rows = contract::vocabulary_rows(shape_);
-  const std::int64_t matrix = table_.at(kWordEmbedding).offset;
-  const std::int64_t bias = table_.at("cls.predictions.bias").offset;
-  const device::View gradients = gradients_.view();
-  return {weight(matrix, rows * shape_.hidden),
-          weight(bias, rows),
-          gradients.slice(matrix, rows * shape_.hidden),
-          gradients.slice(bias, rows),
-          rows,
-          shape_.hidden};
-}
-
 void Bert::bind_parameters() {
   for (int layer = 0; layer < shape_.layers; ++layer) {
     const std::string prefix = "bert.encoder.layer." + std::to_string(layer) + ".";
@@ -119,37 +111,18 @@ void Bert::bind_parameters() {
   bind_head();
   const std::string position = "bert.embeddings.position_embeddings.weight";
   const std::string type = "bert.embeddings.token_type_embeddings.weight";
-  embeddings_ = {weight(kWordEmbedding),
+  embeddings_ = {weight(contract::kWordEmbedding),
                  weight(position),
                  weight(type),
-                 gradient(kWordEmbedding),
+                 gradient(contract::kWordEmbedding),
                  gradient(position),
                  gradient(type),
                  norm("bert.embeddings.LayerNorm"),
                  tensors_before("bert.embeddings.LayerNorm.weight")};
 }
 
-void Bert::bind_head() {
-  switch (shape_.task) {
-    case contract::Task::Pretraining:
-      mlm_transform_ = linear("cls.predictions.transform.dense");
-      mlm_norm_ = norm("cls.predictions.transform.LayerNorm");
-      decoder_ = decoder();
-      head_ = linear("cls.seq_relationship");
-      break;
-    case contract::Task::QuestionAnswering:
-      head_ = linear("qa_outputs");
-      return;
-    case contract::Task::Classification:
-    case contract::Task::Regression:
-      head_ = linear("classifier");
-      break;
-  }
-  pooler_ = linear("bert.pooler.dense");
-}
-
 device::View Bert::at(const Buffer& buffer) const {
-  const device::View& all = activations_.view();
+  const device::View& all = slot_->activations.view();
   base::check(buffer.offset + buffer.size * device::size_of(buffer.dtype) <= all.bytes(),
               "activations lie in their memory");
   return {static_cast<char*>(all.data) + buffer.offset, buffer.size, buffer.dtype};
@@ -157,34 +130,35 @@ device::View Bert::at(const Buffer& buffer) const {
 
 void Bert::reserve(const BatchRoom& room) {
   const BatchRoom ample = with_headroom(room);
-  const std::int64_t bytes = activation_layout(shape_, ample, options_.compute).bytes;
-  const bool inputs_fit = inputs_.has_room(room);
-  if (inputs_fit && bytes <= activations_.view().bytes()) return;
+  const std::int64_t bytes = activation_layout(shape_, ample, options_.compute, stage_).bytes;
+  const bool inputs_fit = slot_->inputs.has_room(room);
+  if (inputs_fit && bytes <= slot_->activations.view().bytes()) return;
   device_.synchronize();
   device_.forget_repeats();
-  if (!inputs_fit) inputs_.reserve(ample);
-  if (bytes > activations_.view().bytes()) {
-    activations_ = {};  // given back first: the two need not fit side by side
-    activations_ = device::DeviceMemory(device_, bytes, device::Dtype::Byte);
+  if (!inputs_fit) slot_->inputs.reserve(ample);
+  if (bytes > slot_->activations.view().bytes()) {
+    slot_->activations = {};  // given back first: the two need not fit side by side
+    slot_->activations = device::DeviceMemory(device_, bytes, device::Dtype::Byte);
   }
 }
 
 void Bert::upload(const samples::PackedBatch& batch, std::int32_t step, const LossScale& scale) {
   const BatchRoom room = room_for(batch, options_.room);
   reserve(room);
-  if (!(room == room_)) layout_ = activation_layout(shape_, room, options_.compute);
-  room_ = room;
-  logit_rows_ = shape_.task == contract::Task::QuestionAnswering ? batch.tokens()
-                : shape_.task == contract::Task::Pretraining     ? batch.masked()
-                                                                 : batch.samples();
-  inputs_.upload(batch,
-                 {step, static_cast<float>(scale.factor / static_cast<double>(scale.masked)),
-                  static_cast<float>(scale.factor / static_cast<double>(scale.samples))},
-                 room);
+  if (!(room == slot_->room))
+    slot_->layout = activation_layout(shape_, room, options_.compute, stage_);
+  slot_->room = room;
+  slot_->logit_rows = shape_.task == contract::Task::QuestionAnswering ? batch.tokens()
+                      : shape_.task == contract::Task::Pretraining     ? batch.masked()
+                                                                       : batch.samples();
+  slot_->inputs.upload(batch,
+                       {step, static_cast<float>(scale.factor / static_cast<double>(scale.masked)),
+                        static_cast<float>(scale.factor / static_cast<double>(scale.samples))},
+                       room);
 }
 
 device::Dropout Bert::dropout_at(std::uint32_t site, double probability) const {
-  if (mode_ == Mode::Evaluation) return {};
+  if (slot_->mode == Mode::Evaluation) return {};
   return {contract::dropout_threshold(probability), options_.dropout.seed, site};
 }
 
@@ -198,18 +172,20 @@ void Bert::run(Pass pass) {
     pass == Pass::Forward ? enqueue_forward(nullptr) : enqueue_backward(nullptr);
   };
   if (!options_.repeat) return enqueue();
-  const auto [entry, is_new] = keys_.try_emplace(
-      {room_.tokens, room_.samples, room_.masked, room_.max_length, mode_, pass}, keys_.size());
+  const auto [entry, is_new] =
+      keys_.try_emplace({slot_number_, slot_->room.tokens, slot_->room.samples, slot_->room.masked,
+                         slot_->room.max_length, slot_->mode, pass},
+                        keys_.size());
   device_.repeat(kCompute, entry->second, enqueue);
 }
 
 void Bert::forward(Mode mode, const Needed& needed) {
-  mode_ = mode;
+  slot_->mode = mode;
   needed ? enqueue_forward(needed) : run(Pass::Forward);
 }
 
 void Bert::backward(const Ready& ready) {
-  base::check(mode_ == Mode::Training, "backward follows a training forward");
+  base::check(slot_->mode == Mode::Training, "backward follows a training forward");
   ready ? enqueue_backward(ready) : run(Pass::Backward);
 }
 
@@ -267,15 +243,58 @@ void Bert::apply_backward(const Linear& linear, device::View x, device::View dy,
   device_.gemm(kCompute, input);
 }
 
+// Of a stage: what travels is float32, so another compute type is converted at either end.
+device::View Bert::stage_input() const {
+  base::check(!stage_.has_embeddings(), "a stage below gives the input");
+  return at(travels_as_computed() ? slot_->layout.embedding.y : slot_->layout.below);
+}
+device::View Bert::input_gradient() const {
+  base::check(!stage_.has_embeddings(), "a stage below takes the gradient");
+  return at(travels_as_computed() ? slot_->layout.gradient_a : slot_->layout.below);
+}
+device::View Bert::stage_output() const {
+  base::check(!stage_.has_head(), "a stage above takes the output");
+  return travels_as_computed() ? top_hidden() : at(slot_->layout.up);
+}
+device::View Bert::output_gradient() const {
+  base::check(!stage_.has_head(), "a stage above gives the gradient");
+  return at(travels_as_computed() ? slot_->layout.gradient_a : slot_->layout.back);
+}
+
+device::View Bert::top_hidden() const {
+  return at(slot_->layout.layers[static_cast<std::size_t>(stage_.end_layer) - 1].output_norm.y);
+}
+
 void Bert::enqueue_forward(const Needed& needed) {
   const auto need = [&](int begin, int end) {
     if (needed) needed(begin, end);
   };
-  const auto all = static_cast<int>(table_.tensors.size());
-  need(first_tensor_of_layer(-1), all);
+  if (stage_.has_embeddings()) {
+    need(first_tensor_of_layer(-1), static_cast<int>(table_.tensors.size()));
+    embedding_forward();
+  } else if (!travels_as_computed()) {
+    device_.convert(kCompute, at(slot_->layout.embedding.y), stage_input());
+  }
+  device::View hidden = at(slot_->layout.embedding.y);
+  for (int layer = stage_.first_layer; layer < stage_.end_layer; ++layer) {
+    need(first_tensor_of_layer(layer), first_tensor_of_layer(layer - 1));
+    layer_forward(layer, hidden);
+    hidden = at(slot_->layout.layers[static_cast<std::size_t>(layer)].output_norm.y);
+  }
+  if (!stage_.has_head()) {
+    if (!travels_as_computed()) device_.convert(kCompute, stage_output(), hidden);
+    return;
+  }
+  need(0, first_tensor_of_layer(shape_.layers - 1));
+  if (shape_.task == contract::Task::QuestionAnswering) return answers_forward(hidden);
+  pooled_forward(hidden);
+  if (shape_.task == contract::Task::Pretraining && slot_->room.masked > 0) mlm_forward(hidden);
+}
+
+void Bert::embedding_forward() {
   device::EmbeddingForward embedding;
-  embedding.ids = inputs_.ids();
-  embedding.types = inputs_.types();
+  embedding.ids = slot_->inputs.ids();
+  embedding.types = slot_->inputs.types();
   embedding.word = embeddings_.word;
   embedding.position = embeddings_.position;
   embedding.type = embeddings_.type;
@@ -284,29 +303,19 @@ void Bert::enqueue_forward(const Needed& needed) {
   embedding.epsilon = shape_.layer_norm_epsilon;
   embedding.dropout = dropout_at(static_cast<std::uint32_t>(contract::RandomSite::EmbeddingDropout),
                                  options_.dropout.hidden);
-  embedding.tokens = inputs_.identity();
-  embedding.x = at(layout_.embedding.z);
-  embedding.mean = at(layout_.embedding.mean);
-  embedding.rstd = at(layout_.embedding.rstd);
-  embedding.y = at(layout_.embedding.y);
+  embedding.tokens = slot_->inputs.identity();
+  embedding.x = at(slot_->layout.embedding.z);
+  embedding.mean = at(slot_->layout.embedding.mean);
+  embedding.rstd = at(slot_->layout.embedding.rstd);
+  embedding.y = at(slot_->layout.embedding.y);
   device_.embedding_forward(kCompute, embedding);
-  device::View hidden = embedding.y;
-  for (int layer = 0; layer < shape_.layers; ++layer) {
-    need(first_tensor_of_layer(layer), first_tensor_of_layer(layer - 1));
-    layer_forward(layer, hidden);
-    hidden = at(layout_.layers[static_cast<std::size_t>(layer)].output_norm.y);
-  }
-  need(0, first_tensor_of_layer(shape_.layers - 1));
-  if (shape_.task == contract::Task::QuestionAnswering) return answers_forward(hidden);
-  pooled_forward(hidden);
-  if (shape_.task == contract::Task::Pretraining && room_.masked > 0) mlm_forward(hidden);
 }
 
 void Bert::layer_forward(int layer, device::View x) {
   const LayerParameters& parameters = layers_[static_cast<std::size_t>(layer)];
-  const LayerBuffers& kept = layout_.layers[static_cast<std::size_t>(layer)];
-  const std::int64_t tokens = room_.tokens;
-  const device::View branch = at(layout_.branch);
+  const LayerBuffers& kept = slot_->layout.layers[static_cast<std::size_t>(layer)];
+  const std::int64_t tokens = slot_->room.tokens;
+  const device::View branch = at(slot_->layout.branch);
 
   apply(parameters.query_key_value, x, tokens, at(kept.qkv));
   device::AttentionForward attention;
@@ -316,7 +325,7 @@ void Bert::layer_forward(int layer, device::View x) {
   attention.heads = shape_.heads;
   attention.dropout =
       dropout_at(contract::attention_dropout_site(layer), options_.dropout.attention);
-  attention.tokens = inputs_.identity();
+  attention.tokens = slot_->inputs.identity();
   device_.attention_forward(kCompute, attention);
   apply(parameters.attention_output, attention.out, tokens, branch);
 
@@ -329,7 +338,7 @@ void Bert::layer_forward(int layer, device::View x) {
     op.beta = norm.beta;
     op.epsilon = shape_.layer_norm_epsilon;
     op.dropout = dropout_at(site, options_.dropout.hidden);
-    op.tokens = inputs_.identity();
+    op.tokens = slot_->inputs.identity();
     op.z = at(buffers.z);
     op.mean = at(buffers.mean);
     op.rstd = at(buffers.rstd);
@@ -345,103 +354,28 @@ void Bert::layer_forward(int layer, device::View x) {
                contract::output_dropout_site(layer));
 }
 
-// Hidden state of [CLS] → pooler with tanh → logits of the sample.
-void Bert::pooled_forward(device::View hidden) {
-  const device::View first = at(layout_.first_hidden);
-  const device::View pooled = at(layout_.pooled);
-  const device::View logits = at(layout_.sample_logits);
-  device_.gather_rows(kCompute, hidden, inputs_.first_rows(), shape_.hidden, first);
-  apply(pooler_, first, room_.samples, pooled);
-  device_.tanh_forward(kCompute, pooled, pooled);
-  apply(head_, pooled, room_.samples, logits);
-  keep_logits();
-  const bool evaluate = mode_ == Mode::Evaluation;
-  const device::View sums = statistics_.view().slice(3, 3);
-  if (shape_.task == contract::Task::Regression) {
-    device_.squared_error(kCompute,
-                          {logits, inputs_.values(), inputs_.sample_scale(), evaluate, sums});
-    return;
-  }
-  device::CrossEntropy loss;
-  loss.logits = logits;
-  loss.labels = inputs_.sample_labels();
-  loss.classes = head_.outputs;
-  loss.label_smoothing = options_.label_smoothing;
-  loss.scale = inputs_.sample_scale();
-  loss.evaluate = evaluate;
-  loss.sums = sums;
-  device_.cross_entropy(kCompute, loss);
-}
-
-// Every token's hidden state → of being the answer's first, and its last.
-void Bert::answers_forward(device::View hidden) {
-  device::SpanCrossEntropy loss;
-  loss.logits = at(layout_.sample_logits);
-  apply(head_, hidden, room_.tokens, loss.logits);
-  keep_logits();
-  loss.answers = inputs_.answers();
-  loss.cumulative = inputs_.identity().cumulative;
-  loss.label_smoothing = options_.label_smoothing;
-  loss.scale = inputs_.sample_scale();
-  loss.evaluate = mode_ == Mode::Evaluation;
-  loss.sums = statistics_.view().slice(3, 3);
-  device_.span_cross_entropy(kCompute, loss);
-}
-
-// Before the loss takes their memory.
-void Bert::keep_logits() {
-  if (mode_ != Mode::Evaluation || shape_.task == contract::Task::Pretraining) return;
-  const device::View kept = at(layout_.kept_logits);
-  const device::View logits = at(layout_.sample_logits);
-  if (logits.dtype == device::Dtype::Float32) {
-    device_.copy(kCompute, kept, logits);
-  } else {
-    device_.convert(kCompute, kept, logits);
-  }
-}
-
-// Masked rows only: gather → dense → GELU → LayerNorm → word embeddingᵀ + bias.
-void Bert::mlm_forward(device::View hidden) {
-  const device::View gathered = at(layout_.masked_hidden);
-  device_.gather_rows(kCompute, hidden, inputs_.masked_rows(), shape_.hidden, gathered);
-  device::LayerNormForward op;
-  op.x = at(layout_.masked_activated);
-  apply(mlm_transform_, gathered, room_.masked, op.x, at(layout_.masked_inner));
-  op.gamma = mlm_norm_.gamma;
-  op.beta = mlm_norm_.beta;
-  op.epsilon = shape_.layer_norm_epsilon;
-  op.z = at(layout_.masked_norm.z);
-  op.mean = at(layout_.masked_norm.mean);
-  op.rstd = at(layout_.masked_norm.rstd);
-  op.y = at(layout_.masked_norm.y);
-  device_.layer_norm_forward(kCompute, op);
-
-  device::CrossEntropy loss;
-  loss.logits = at(layout_.logits);
-  apply(decoder_, op.y, room_.masked, loss.logits);
-  if (mode_ == Mode::Evaluation && options_.keep_masked_logits) return;
-  loss.labels = inputs_.masked_labels();
-  loss.classes = shape_.vocabulary;
-  loss.stride = contract::vocabulary_rows(shape_);
-  loss.label_smoothing = options_.label_smoothing;
-  loss.scale = inputs_.mlm_scale();
-  loss.evaluate = mode_ == Mode::Evaluation;
-  loss.sums = statistics_.view().slice(0, 3);
-  device_.cross_entropy(kCompute, loss);
-}
-
 void Bert::enqueue_backward(const Ready& ready) {
-  const device::View dhidden = at(layout_.gradient_a);
-  head_backward(dhidden);
-  const int frozen = options_.frozen_layers;
-  for (int layer = shape_.layers - 1; layer >= frozen; --layer) {
-    const NormBuffers& input = layer > 0
-                                   ? layout_.layers[static_cast<std::size_t>(layer - 1)].output_norm
-                                   : layout_.embedding;
+  const device::View dhidden = at(slot_->layout.gradient_a);
+  if (stage_.has_head()) {
+    head_backward(dhidden);
+  } else if (!travels_as_computed()) {
+    device_.convert(kCompute, dhidden, output_gradient());
+  }
+  const int lowest = std::max(stage_.first_layer, options_.frozen_layers);
+  for (int layer = stage_.end_layer - 1; layer >= lowest; --layer) {
+    const NormBuffers& input =
+        layer > stage_.first_layer
+            ? slot_->layout.layers[static_cast<std::size_t>(layer - 1)].output_norm
+            : slot_->layout.embedding;
     if (ready) ready(first_tensor_of_layer(layer));  // of the heads, or of the layer above
     layer_backward(layer, at(input.y), dhidden, ready);
   }
-  if (frozen == 0) {
+  if (!stage_.has_embeddings()) {
+    if (!travels_as_computed()) device_.convert(kCompute, input_gradient(), dhidden);
+    if (ready) ready(first_tensor_of_layer(stage_.first_layer - 1));
+    return;
+  }
+  if (options_.frozen_layers == 0) {
     if (ready) ready(first_tensor_of_layer(-1));
     embedding_backward(dhidden);
   }
@@ -450,16 +384,16 @@ void Bert::enqueue_backward(const Ready& ready) {
 
 void Bert::embedding_backward(device::View dhidden) {
   device::EmbeddingBackward op;
-  op.ids = inputs_.ids();
-  op.types = inputs_.types();
-  op.sorted = inputs_.sorted();
+  op.ids = slot_->inputs.ids();
+  op.types = slot_->inputs.types();
+  op.sorted = slot_->inputs.sorted();
   op.gamma = embeddings_.norm.gamma;
-  op.x = at(layout_.embedding.z);
-  op.mean = at(layout_.embedding.mean);
-  op.rstd = at(layout_.embedding.rstd);
+  op.x = at(slot_->layout.embedding.z);
+  op.mean = at(slot_->layout.embedding.mean);
+  op.rstd = at(slot_->layout.embedding.rstd);
   op.dropout = dropout_at(static_cast<std::uint32_t>(contract::RandomSite::EmbeddingDropout),
                           options_.dropout.hidden);
-  op.tokens = inputs_.identity();
+  op.tokens = slot_->inputs.identity();
   op.dy = dhidden;
   op.dword = embeddings_.word_gradient;
   op.dposition = embeddings_.position_gradient;
@@ -467,51 +401,6 @@ void Bert::embedding_backward(device::View dhidden) {
   op.dgamma = embeddings_.norm.gamma_gradient;
   op.dbeta = embeddings_.norm.beta_gradient;
   device_.embedding_backward(kCompute, op);
-}
-
-void Bert::head_backward(device::View dhidden) {
-  if (shape_.task == contract::Task::QuestionAnswering) {
-    const device::View hidden =
-        at(layout_.layers[static_cast<std::size_t>(shape_.layers) - 1].output_norm.y);
-    return apply_backward(head_, hidden, at(layout_.sample_logits), room_.tokens, dhidden);
-  }
-  device_.fill_zero(kCompute, dhidden);
-  pooled_backward(dhidden);
-  if (shape_.task == contract::Task::Pretraining && room_.masked > 0) mlm_backward(dhidden);
-}
-
-void Bert::pooled_backward(device::View dhidden) {
-  const device::View pooled = at(layout_.pooled);
-  const device::View dpooled = at(layout_.first_gradient);
-  apply_backward(head_, pooled, at(layout_.sample_logits), room_.samples, dpooled);
-  device_.tanh_backward(kCompute, pooled, dpooled, dpooled);
-  // `pooled` is not needed any more and takes the gradient of the gathered rows.
-  apply_backward(pooler_, at(layout_.first_hidden), dpooled, room_.samples, pooled);
-  device_.scatter_add_rows(kCompute, pooled, inputs_.first_rows(), shape_.hidden, dhidden);
-}
-
-void Bert::mlm_backward(device::View dhidden) {
-  const device::View dmasked = at(layout_.masked_gradient);
-  const device::View inner = at(layout_.masked_inner);
-  LinearBackward tied;  // the word embedding may be frozen; the decoder's bias is the head's
-  tied.frozen = options_.frozen_layers > 0;
-  apply_backward(decoder_, at(layout_.masked_norm.y), at(layout_.logits), room_.masked, dmasked,
-                 tied);
-  device::LayerNormBackward op;
-  op.dy = dmasked;
-  op.z = at(layout_.masked_norm.z);
-  op.mean = at(layout_.masked_norm.mean);
-  op.rstd = at(layout_.masked_norm.rstd);
-  op.gamma = mlm_norm_.gamma;
-  op.dresidual = dmasked;
-  op.dx = dmasked;
-  op.dgamma = mlm_norm_.gamma_gradient;
-  op.dbeta = mlm_norm_.beta_gradient;
-  device_.layer_norm_backward(kCompute, op);
-  device_.gelu_backward(kCompute, inner, dmasked, dmasked, shape_.gelu == contract::Gelu::Tanh);
-  // `inner` is not needed any more and takes the gradient of the gathered rows.
-  apply_backward(mlm_transform_, at(layout_.masked_hidden), dmasked, room_.masked, inner);
-  device_.scatter_add_rows(kCompute, inner, inputs_.masked_rows(), shape_.hidden, dhidden);
 }
 
 // dy comes in as the gradient of LayerNorm's output and leaves as that of the residual; dbranch is
@@ -525,7 +414,7 @@ void Bert::norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_
   op.rstd = at(kept.rstd);
   op.gamma = norm.gamma;
   op.dropout = dropout_at(site, options_.dropout.hidden);
-  op.tokens = inputs_.identity();
+  op.tokens = slot_->inputs.identity();
   op.dresidual = dy;
   op.dx = dbranch;
   op.dgamma = norm.gamma_gradient;
@@ -537,10 +426,10 @@ void Bert::norm_backward(const Norm& norm, const NormBuffers& kept, std::uint32_
 // dy comes in as the gradient of the layer's output and leaves as that of its input x.
 void Bert::layer_backward(int layer, device::View x, device::View dy, const Ready& ready) {
   const LayerParameters& parameters = layers_[static_cast<std::size_t>(layer)];
-  const LayerBuffers& kept = layout_.layers[static_cast<std::size_t>(layer)];
-  const std::int64_t tokens = room_.tokens;
-  const device::View dbranch = at(layout_.gradient_b);
-  const device::View dinner = at(layout_.gradient_inner);
+  const LayerBuffers& kept = slot_->layout.layers[static_cast<std::size_t>(layer)];
+  const std::int64_t tokens = slot_->room.tokens;
+  const device::View dbranch = at(slot_->layout.gradient_b);
+  const device::View dinner = at(slot_->layout.gradient_inner);
   LinearBackward with_gelu;
   with_gelu.bias_is_done = true;
   with_gelu.gelu_input = at(kept.inner);
@@ -561,12 +450,12 @@ void Bert::layer_backward(int layer, device::View x, device::View dy, const Read
   attention.qkv = at(kept.qkv);
   attention.out = at(kept.attention);
   attention.lse = at(kept.lse);
-  attention.dout = at(layout_.branch);
-  attention.dqkv = at(layout_.gradient_qkv);
+  attention.dout = at(slot_->layout.branch);
+  attention.dqkv = at(slot_->layout.gradient_qkv);
   attention.heads = shape_.heads;
   attention.dropout =
       dropout_at(contract::attention_dropout_site(layer), options_.dropout.attention);
-  attention.tokens = inputs_.identity();
+  attention.tokens = slot_->inputs.identity();
   LinearBackward without_bias;
   without_bias.bias_is_done = true;
   apply_backward(parameters.attention_output, attention.out, dbranch, tokens, attention.dout,
@@ -588,8 +477,8 @@ void Bert::read_logits(float* logits) {
   const bool masked = shape_.task == contract::Task::Pretraining;
   base::check(!masked || options_.keep_masked_logits, "there are logits to read");
   device_.copy_to_host(kCompute, logits,
-                       at(masked ? layout_.logits : layout_.kept_logits)
-                           .slice(0, logit_rows_ * (masked ? decoder_ : head_).outputs));
+                       at(masked ? slot_->layout.logits : slot_->layout.kept_logits)
+                           .slice(0, slot_->logit_rows * (masked ? decoder_ : head_).outputs));
 }
 
 Statistics Bert::statistics_of(const float* sums) {

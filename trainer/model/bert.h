@@ -5,11 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "trainer/contract/model_shape.h"
+#include "trainer/contract/stage_cut.h"
 #include "trainer/device/device.h"
 #include "trainer/model/activation_layout.h"
 #include "trainer/model/input_feed.h"
@@ -38,6 +41,9 @@ struct BertOptions {
   // For whoever fills in masked words: an evaluation forward of Pretraining computes no MLM loss,
   // which would overwrite the logits, so that read_logits() finds them. Of Float32 only.
   bool keep_masked_logits = false;
+  // Computes this part of the model only, from the stage below's output and to the stage above's
+  // input; nothing: all of it. Weights and gradients are allocated whole all the same.
+  std::optional<contract::Stage> stage{};
 };
 
 // Counts of the whole optimizer step over all ranks and micro-batches: the loss is
@@ -83,6 +89,20 @@ class Bert {
   // this.
   void renew_compute_copy();
 
+  [[nodiscard]] const contract::Stage& stage() const { return stage_; }
+  // All calls from here on are of the micro-batch in this slot; slot 0 at first. A slot is made
+  // when it is first used, and keeps inputs and activations until the next upload into it.
+  void use(int slot);
+  // Of a stage with neighbours: float32 [tokens of the uploaded batch's room, hidden]. The input is
+  // there before forward() is enqueued, and the output after it; so are the gradients of the output
+  // and of the input with backward(). Each stays as it is until the slot's next upload, but for the
+  // input (if the model computes in another type than float32) and the output's gradient, which
+  // backward() may overwrite with the input's.
+  [[nodiscard]] device::View stage_input() const;
+  [[nodiscard]] device::View stage_output() const;
+  [[nodiscard]] device::View output_gradient() const;
+  [[nodiscard]] device::View input_gradient() const;
+
   // Enqueues the upload of a batch; `step` is the number of the optimizer step, for dropout. Both
   // may be changed as soon as this returns.
   void upload(const samples::PackedBatch& batch, std::int32_t step, const LossScale& scale);
@@ -112,9 +132,9 @@ class Bert {
 
   // All activations of the current room: for tests, which fill it to show that stale values and
   // padding change nothing.
-  [[nodiscard]] device::View activation_memory() const { return activations_.view(); }
+  [[nodiscard]] device::View activation_memory() const { return slot_->activations.view(); }
   // Of the uploaded batch's room: where each buffer lies, and one of them.
-  [[nodiscard]] const ActivationLayout& layout() const { return layout_; }
+  [[nodiscard]] const ActivationLayout& layout() const { return slot_->layout; }
   [[nodiscard]] device::View view_of(const Buffer& buffer) const { return at(buffer); }
   // Grows the memory for a batch, as upload() would.
   void reserve(const BatchRoom& room);
@@ -143,6 +163,15 @@ class Bert {
     int tensors_before = 0;
   };
   enum class Pass { Forward, Backward };
+  struct Slot {
+    explicit Slot(device::Device& device) : inputs(device) {}
+    InputFeed inputs;
+    Mode mode = Mode::Evaluation;
+    BatchRoom room;               // of the uploaded batch
+    std::int64_t logit_rows = 0;  // of it, without padding
+    ActivationLayout layout;
+    device::DeviceMemory activations;
+  };
 
   [[nodiscard]] device::View parameter(const std::string& name) const;
   [[nodiscard]] device::View weight(const std::string& name) const;
@@ -171,7 +200,12 @@ class Bert {
   // dx = dy·W, and weight and bias gradients are added.
   void apply_backward(const Linear& linear, device::View x, device::View dy, std::int64_t rows,
                       device::View dx, const LinearBackward& how = {});
+  [[nodiscard]] bool travels_as_computed() const {
+    return options_.compute == device::Dtype::Float32;
+  }
+  [[nodiscard]] device::View top_hidden() const;  // of the stage's last layer
   void enqueue_forward(const Needed& needed);
+  void embedding_forward();
   void enqueue_backward(const Ready& ready);
   void layer_forward(int layer, device::View x);
   void layer_backward(int layer, device::View x, device::View dy, const Ready& ready);
@@ -190,6 +224,7 @@ class Bert {
   contract::ModelShape shape_;
   contract::TensorTable table_;
   BertOptions options_;
+  contract::Stage stage_;
   device::DeviceMemory parameters_, gradients_, compute_copy_;
   std::vector<LayerParameters> layers_;
   Linear mlm_transform_, decoder_;  // Pretraining
@@ -198,15 +233,12 @@ class Bert {
   Norm mlm_norm_;
   Embeddings embeddings_;
 
-  InputFeed inputs_;
-  Mode mode_ = Mode::Evaluation;
-  BatchRoom room_;               // of the uploaded batch
-  std::int64_t logit_rows_ = 0;  // of it, without padding
-  ActivationLayout layout_;
-  device::DeviceMemory activations_;
+  std::vector<std::unique_ptr<Slot>> slots_;  // they stay where they are
+  Slot* slot_ = nullptr;                      // in use; never null
+  int slot_number_ = 0;
   device::DeviceMemory statistics_;  // [6]: MLM loss, hits, count; samples' loss, hits, count
-  // Keys of Device::repeat: one per shape, mode and pass, in the order of first use.
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, Mode, Pass>,
+  // Keys of Device::repeat: one per slot, shape, mode and pass, in the order of first use.
+  std::map<std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::int64_t, Mode, Pass>,
            std::uint64_t>
       keys_;
 };
