@@ -141,7 +141,7 @@ AttemptRunner::AttemptRunner(const AttemptContext& context)
             loop_options()),
       keeper_({context.files, context.clock, context.directory, context.fence, config_, table_,
                inputs_->data->fingerprint(), context.name.execution, device_.description()}),
-      writers_(config_.sharding.optimizer ? std::max(1, communicator_.parts()) : 1),
+      writers_(loop_.shards()),
       node_bytes_(snapshot_bytes_of_node()),
       snapshot_(reserve_snapshot()),
       deadline_(make_deadline()),
@@ -344,8 +344,8 @@ std::unique_ptr<step::Snapshot> AttemptRunner::reserve_snapshot() const {
   ranks::run_on_all_ranks(context_.group.host(), [&] { check_memory(node_bytes_); });
   ranks::run_on_all_ranks(context_.group.host(), [&] {
     if (!has_shard()) return;
-    snapshot = std::make_unique<step::Snapshot>(device_, table_, shard_pieces(),
-                                                context_.group.rank(), writers_, writes());
+    snapshot = std::make_unique<step::Snapshot>(device_, table_, shard_pieces(), *loop_.shard(),
+                                                writers_, writes());
   });
   return snapshot;
 }
@@ -467,7 +467,7 @@ void AttemptRunner::announce() {
   record.device = device_.description();
   record.peak_flops = peak_flops_;
   if (config_.ranks > 1) {
-    for (const step::ArenaSlice& slice : step::slices_of(table_, plan_.buckets)) {
+    for (const step::ArenaSlice& slice : loop_.summed()) {
       record.bucket_bytes.push_back(4 * slice.size);
     }
   }

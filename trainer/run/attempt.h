@@ -84,8 +84,8 @@ class AttemptRunner {
   void take_up(const std::vector<Rollback>& rollbacks);
 
   [[nodiscard]] bool writes() const { return context_.group.rank() == 0; }
-  // Of checkpoints: the first ranks have one each.
-  [[nodiscard]] bool has_shard() const { return context_.group.rank() < writers_; }
+  // Of checkpoints.
+  [[nodiscard]] bool has_shard() const { return loop_.shard().has_value(); }
   [[nodiscard]] std::vector<step::StatePiece> shard_pieces() const;
   // Where the others stand still too, so that nothing can be waited for: ends the process.
   [[noreturn]] void give_up(const watch::Trip& trip);

@@ -128,12 +128,17 @@ contract::RunConfig config_of(const contract::RunDirectory& directory,
 
 contract::RunConfig with_ranks(contract::RunConfig config, const TrainingRunOptions& options) {
   if (options.ranks == 0 || options.ranks == config.ranks) return config;
-  if (options.ranks > config.batch_size) {
+  if (options.ranks > config.batch_size * config.parallel.pipeline) {
     throw base::Error(base::Code::User,
                       std::to_string(options.ranks) + " ranks are more than the " +
                           std::to_string(config.batch_size) + " samples of a step; use fewer");
   }
   config.ranks = options.ranks;
+  config.parallel.data = 0;
+  if (const auto refusal = contract::refuse_parallel(config)) {
+    throw base::Error(base::Code::User, "with " + std::to_string(config.ranks) + " ranks " +
+                                            refusal->key + " " + refusal->message);
+  }
   if (config.ranks_per_node > 0 && config.ranks % config.ranks_per_node != 0) {
     config.ranks_per_node = 0;
   }

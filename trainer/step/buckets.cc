@@ -1,5 +1,6 @@
 #include "trainer/step/buckets.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -81,6 +82,18 @@ std::vector<topology::plan::Bucket> buckets_per_layer(const contract::TensorTabl
 
 std::vector<topology::plan::Bucket> buckets_as_announced(const contract::TensorTable& table) {
   return buckets_by(table, block_of);
+}
+
+std::vector<topology::plan::Bucket> stage_buckets(
+    const std::vector<topology::plan::Bucket>& buckets, const contract::StageTensors& stage) {
+  std::vector<topology::plan::Bucket> cut;
+  for (const topology::plan::Bucket& bucket : buckets) {
+    const int begin = std::max(bucket.begin_tensor, stage.begin);
+    const int end = std::min(bucket.end_tensor, stage.end);
+    if (begin < end) cut.push_back({begin, end});
+  }
+  if (stage.tied >= 0) cut.push_back({stage.tied, stage.tied + 1});
+  return cut;
 }
 
 }  // namespace regatta::trainer::step

@@ -8,6 +8,7 @@
 #include "topology/plan/plan.h"
 #include "trainer/contract/model_shape.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/contract/stage_cut.h"
 
 namespace regatta::trainer::step {
 
@@ -28,5 +29,10 @@ namespace regatta::trainer::step {
 // the embeddings. No bucket can begin between two of them.
 [[nodiscard]] std::vector<topology::plan::Bucket> buckets_as_announced(
     const contract::TensorTable& table);
+
+// What of these buckets a stage sums: cut to its tensors, in their order, and the word embedding as
+// the decoder's weight by itself at the end.
+[[nodiscard]] std::vector<topology::plan::Bucket> stage_buckets(
+    const std::vector<topology::plan::Bucket>& buckets, const contract::StageTensors& stage);
 
 }  // namespace regatta::trainer::step

@@ -221,8 +221,10 @@ NotFinite first_not_finite(device::Device& device, ranks::HostCollectives& host,
                            const StepTaken& taken) {
   NotFinite found = first_of_all(host, [&] { return bad_weight(device, model); });
   if (!found.tensor.empty()) return found;
-  found = first_of_all(host, [&] { return bad_buffer(device, model, taken); });
-  if (!found.tensor.empty()) return found;
+  if (taken.looks_forward) {
+    found = first_of_all(host, [&] { return bad_buffer(device, model, taken); });
+    if (!found.tensor.empty()) return found;
+  }
   return first_of_all(host, [&] { return bad_gradient(device, model, taken); });
 }
 

@@ -40,6 +40,7 @@ struct StepTaken {
   const std::vector<samples::PackedBatch>& batches;
   model::LossScale scale;
   const std::vector<StatePiece>& pieces;  // where this rank has summed gradients
+  bool looks_forward = true;  // false: not at what forward makes (a stage alone makes nothing)
 };
 
 // Looks through the weights in the order in which forward uses them; if all are finite, through

@@ -45,6 +45,13 @@ void for_each_pack(const std::vector<samples::Sample>& samples, int rank, int ra
   flush();
 }
 
+void go_forward(model::Bert& model, const StagedForward& forward,
+                const samples::PackedBatch& batch) {
+  if (forward.run) return forward.run(batch);
+  model.upload(batch, 0, {});
+  model.forward(model::Mode::Evaluation);
+}
+
 // What a task's metrics are on the way from rank 0: nothing but a journal's line.
 contract::EvalRecord from_line(const std::string& line) {
   const std::optional<contract::JournalRecord> record = contract::parse_record(line);
@@ -56,13 +63,14 @@ contract::EvalRecord from_line(const std::string& line) {
 }  // namespace
 
 EvaluationSums evaluate_share(device::Device& device, model::Bert& model,
-                              const std::vector<samples::Sample>& samples, int rank, int ranks) {
+                              const std::vector<samples::Sample>& samples, int rank, int ranks,
+                              const StagedForward& forward) {
   EvaluationSums totals{};
   const device::HostMemory results(device, 4 * static_cast<std::int64_t>(totals.size()));
   model.reset_statistics();
   for_each_pack(samples, rank, ranks, [&](const samples::PackedBatch& batch, const auto&) {
-    model.upload(batch, 0, {});
-    model.forward(model::Mode::Evaluation);
+    go_forward(model, forward, batch);
+    if (!forward.has_results) return;
     model.read_statistics(results.floats());
     model.reset_statistics();
     device.wait_host(device.record(kCompute));
@@ -85,15 +93,15 @@ contract::EvalRecord evaluation_of(const EvaluationSums& sums, std::int64_t step
 
 tasks::JudgedSet::Logits logits_share(device::Device& device, model::Bert& model,
                                       const std::vector<samples::Sample>& samples, int rank,
-                                      int ranks) {
+                                      int ranks, const StagedForward& forward) {
   tasks::JudgedSet::Logits logits;
   const auto outputs = static_cast<std::size_t>(contract::outputs_of(model.shape()));
   const bool of_tokens = model.shape().task == contract::Task::QuestionAnswering;
   for_each_pack(samples, rank, ranks, [&](const samples::PackedBatch& batch, const auto&) {
     const std::int64_t rows = of_tokens ? batch.tokens() : batch.samples();
     const device::HostMemory results(device, 4 * rows * static_cast<std::int64_t>(outputs));
-    model.upload(batch, 0, {});
-    model.forward(model::Mode::Evaluation);
+    go_forward(model, forward, batch);
+    if (!forward.has_results) return;
     model.read_logits(results.floats());
     device.wait_host(device.record(kCompute));
     const float* next = results.floats();
@@ -109,7 +117,8 @@ tasks::JudgedSet::Logits logits_share(device::Device& device, model::Bert& model
 }
 
 tasks::JudgedSet::Logits gather_logits(ranks::HostCollectives& host,
-                                       const tasks::JudgedSet::Logits& share, std::size_t samples) {
+                                       const tasks::JudgedSet::Logits& share, std::size_t samples,
+                                       int first) {
   // Rank 0 knows how many logits each sample has only from what comes: counts go before them.
   std::vector<std::byte> mine;
   const auto put = [&](const void* from, std::size_t bytes) {
@@ -126,9 +135,11 @@ tasks::JudgedSet::Logits gather_logits(ranks::HostCollectives& host,
   const ranks::Parcels parcels = host.all_to_all(to);
   if (host.rank() != 0) return {};
   tasks::JudgedSet::Logits all(samples);
-  for (std::size_t rank = 0; rank < parcels.size(); ++rank) {
+  const auto skipped = static_cast<std::size_t>(first);
+  for (std::size_t rank = skipped; rank < parcels.size(); ++rank) {
     std::span<const std::byte> left = parcels[rank];
-    for (std::size_t sample = rank; sample < samples; sample += parcels.size()) {
+    for (std::size_t sample = rank - skipped; sample < samples;
+         sample += parcels.size() - skipped) {
       std::uint32_t count = 0;
       base::check(left.size() >= sizeof count, "each sample's logits come");
       std::memcpy(&count, left.data(), sizeof count);
@@ -153,8 +164,8 @@ contract::EvalRecord judged(const tasks::JudgedSet& set, const tasks::JudgedSet:
 }
 
 contract::EvalRecord judge(ranks::HostCollectives& host, const tasks::JudgedSet& set,
-                           const tasks::JudgedSet::Logits& share, std::int64_t step) {
-  const tasks::JudgedSet::Logits all = gather_logits(host, share, set.samples().size());
+                           const tasks::JudgedSet::Logits& share, std::int64_t step, int first) {
+  const tasks::JudgedSet::Logits all = gather_logits(host, share, set.samples().size(), first);
   contract::JournalRecord record;
   ranks::run_on_all_ranks(host, [&] {
     if (host.rank() != 0) return;

@@ -13,11 +13,13 @@ using model::kCompute;
 
 std::vector<ArenaSlice> slices_of(const contract::TensorTable& table,
                                   const std::vector<topology::plan::Bucket>& buckets) {
-  base::check(!buckets.empty() && buckets.front().begin_tensor == 0 &&
-                  buckets.back().end_tensor == static_cast<int>(table.tensors.size()),
-              "buckets cover the tensor table");
   std::vector<ArenaSlice> slices;
+  int end = 0;
   for (const topology::plan::Bucket& bucket : buckets) {
+    base::check(bucket.begin_tensor >= end && bucket.end_tensor > bucket.begin_tensor &&
+                    bucket.end_tensor <= static_cast<int>(table.tensors.size()),
+                "buckets hold tensors of the table, in order");
+    end = bucket.end_tensor;
     ArenaSlice slice;
     slice.begin = table.tensors[static_cast<std::size_t>(bucket.begin_tensor)].offset;
     for (int i = bucket.begin_tensor; i < bucket.end_tensor; ++i) {

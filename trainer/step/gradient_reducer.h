@@ -18,6 +18,7 @@ struct ArenaSlice {
   std::int64_t begin = 0, size = 0;  // elements
   std::int64_t parameters = 0;       // of it, without the gaps between tensors
 };
+// Of buckets of the table in ascending order; together they need not cover it.
 [[nodiscard]] std::vector<ArenaSlice> slices_of(const contract::TensorTable& table,
                                                 const std::vector<topology::plan::Bucket>& buckets);
 
@@ -54,6 +55,7 @@ class GradientReducer {
     std::vector<double> launched, finished;
   };
   [[nodiscard]] Spans spans() const;
+  [[nodiscard]] const std::vector<ArenaSlice>& slices() const { return slices_; }
   // Seconds that finish() blocked the host.
   [[nodiscard]] double exposed_seconds() const { return exposed_; }
 

@@ -67,16 +67,57 @@ std::vector<StatePiece> sharded_state(const contract::TensorTable& table,
   return pieces;
 }
 
+StageState stage_state(const contract::TensorTable& table, const contract::StageTensors& stage,
+                       bool adds) {
+  const auto begin_of = [&table](int tensor) {
+    return static_cast<std::size_t>(tensor) == table.tensors.size()
+               ? table.arena_size
+               : table.tensors[static_cast<std::size_t>(tensor)].offset;
+  };
+  StageState state;
+  state.adds = adds;
+  const std::int64_t size = begin_of(stage.end) - begin_of(stage.begin);
+  state.pieces.push_back({begin_of(stage.begin), size, 0});
+  if (stage.tied >= 0) {
+    state.pieces.push_back({begin_of(stage.tied), table.arena_size - begin_of(stage.tied), size});
+  }
+  return state;
+}
+
+// Ranks of the same place in their nodes hold the same part: the first node's add theirs.
+Optimizer::Share Optimizer::share_of(const std::vector<StatePiece>& pieces,
+                                     const contract::TensorTable& table,
+                                     const ranks::Communicator& communicator) {
+  return {is_whole(pieces, table) ? Holds::Whole : Holds::Parts, pieces.size(),
+          communicator.rank() < communicator.parts()};
+}
+
 Optimizer::Optimizer(device::Device& device, ranks::Communicator& communicator,
                      const contract::TensorTable& table, std::vector<StatePiece> pieces,
                      const contract::OptimizerConfig& config, double clip_norm,
                      const std::vector<float>& factors)
+    : Optimizer(device, communicator, table, pieces, config, clip_norm, factors,
+                share_of(pieces, table, communicator)) {}
+
+Optimizer::Optimizer(device::Device& device, ranks::Communicator& communicator,
+                     const contract::TensorTable& table, const StageState& stage,
+                     const contract::OptimizerConfig& config, double clip_norm,
+                     const std::vector<float>& factors)
+    : Optimizer(device, communicator, table, stage.pieces, config, clip_norm, factors,
+                {Holds::Stage, stage.counted, stage.adds}) {}
+
+Optimizer::Optimizer(device::Device& device, ranks::Communicator& communicator,
+                     const contract::TensorTable& table, std::vector<StatePiece> pieces,
+                     const contract::OptimizerConfig& config, double clip_norm,
+                     const std::vector<float>& factors, const Share& share)
     : device_(device),
       communicator_(communicator),
       config_(config),
       clip_norm_(clip_norm),
       pieces_(std::move(pieces)),
-      sharded_(!is_whole(pieces_, table)),
+      holds_(share.holds),
+      counted_(share.counted),
+      adds_(share.adds),
       first_moment_(device, state_size(pieces_), device::Dtype::Float32),
       second_moment_(device, state_size(pieces_), device::Dtype::Float32),
       scalars_(device, device::kStepScalars, device::Dtype::Float32),
@@ -87,27 +128,27 @@ Optimizer::Optimizer(device::Device& device, ranks::Communicator& communicator,
   device_.fill_zero(kCompute, first_moment_.view());
   device_.fill_zero(kCompute, second_moment_.view());
   for (const StatePiece& piece : pieces_) tensors_.push_back(tensors_in(piece, table, factors));
-  if (!sharded_) return;
-  piece_norms_ = device::DeviceMemory(device, static_cast<std::int64_t>(pieces_.size()),
-                                      device::Dtype::Float32);
-  if (config_.kind == contract::OptimizerKind::Lamb) {
+  if (holds_ == Holds::Whole) return;
+  piece_norms_ =
+      device::DeviceMemory(device, static_cast<std::int64_t>(counted_), device::Dtype::Float32);
+  // A stage has its tensors whole, and their norms with them.
+  if (holds_ == Holds::Parts && config_.kind == contract::OptimizerKind::Lamb) {
     tensor_norms_ = device::DeviceMemory(
         device, 2 * static_cast<std::int64_t>(table.tensors.size()), device::Dtype::Float32);
   }
 }
 
 void Optimizer::sum_over_parts(device::View x) {
-  // Ranks of the same place in their nodes hold the same part: the first node's count.
-  if (communicator_.rank() >= communicator_.parts()) device_.fill_zero(kCompute, x);
+  if (!adds_) device_.fill_zero(kCompute, x);
   communicator_.finish(kCompute, communicator_.all_reduce_sum(kCompute, x));
 }
 
 void Optimizer::sum_squares(const model::Bert& model) {
-  if (!sharded_) {
+  if (holds_ == Holds::Whole) {
     device_.sum_of_squares(kCompute, model.gradients(), squared_norm_.view());
     return;
   }
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+  for (std::size_t i = 0; i < counted_; ++i) {
     device_.sum_of_squares(kCompute,
                            model.gradients().slice(pieces_[i].arena_begin, pieces_[i].size),
                            piece_norms_.view().slice(static_cast<std::int64_t>(i), 1));
@@ -122,7 +163,9 @@ device::OptimizerUpdate Optimizer::update_of(const model::Bert& model, std::size
   device::OptimizerUpdate op;
   op.parameters = model.parameters().slice(mine.arena_begin, mine.size);
   op.gradients = model.gradients().slice(mine.arena_begin, mine.size);
-  if (!sharded_) op.compute_copy = model.compute_copy();
+  if (holds_ != Holds::Parts && model.compute_copy().size > 0) {
+    op.compute_copy = model.compute_copy().slice(mine.arena_begin, mine.size);
+  }
   op.first_moment = first_moment_.view().slice(mine.state_begin, mine.size);
   op.second_moment = second_moment_.view().slice(mine.state_begin, mine.size);
   op.tensors = tensors_[piece].data();
@@ -157,7 +200,7 @@ void Optimizer::update(const model::Bert& model, const Step& step) {
   scalars[device::kInverseLossScale] = static_cast<float>(1.0 / step.loss_scale);
   device_.copy_to_device(kCompute, scalars_.view(), scalars);
   sum_squares(model);
-  if (!sharded_ || config_.kind != contract::OptimizerKind::Lamb) {
+  if (holds_ != Holds::Parts || config_.kind != contract::OptimizerKind::Lamb) {
     update_pieces(model, device::UpdatePart::Whole);
     return;
   }
@@ -168,8 +211,8 @@ void Optimizer::update(const model::Bert& model, const Step& step) {
 }
 
 void Optimizer::sum_squares(device::View x, device::View result) {
-  device_.sum_of_squares(kCompute, x, result);
-  if (sharded_) sum_over_parts(result);
+  device_.sum_of_squares(kCompute, x.slice(0, state_size(counted_pieces())), result);
+  if (holds_ != Holds::Whole) sum_over_parts(result);
 }
 
 // The first part of an update of LAMB that changes nothing: β1 = 1 keeps the first moment, which is
@@ -185,7 +228,7 @@ void Optimizer::add_preconditioned(const model::Bert& model, device::View x,
       static_cast<float>(1.0 - std::pow(config_.beta2, static_cast<double>(updates)));
   scalars[device::kInverseLossScale] = 1;
   device_.copy_to_device(kCompute, probe_scalars_.view(), scalars);
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+  for (std::size_t i = 0; i < counted_; ++i) {
     device::OptimizerUpdate op = update_of(model, i);
     op.first_moment = x.slice(pieces_[i].state_begin, pieces_[i].size);
     op.gradients = op.parameters;
@@ -200,7 +243,7 @@ void Optimizer::add_preconditioned(const model::Bert& model, device::View x,
     op.tensor_norms = tensor_norms;
     device_.update(kCompute, op);
   }
-  if (sharded_) sum_over_parts(tensor_norms);
+  if (holds_ != Holds::Whole) sum_over_parts(tensor_norms);
 }
 
 void Optimizer::read_squared_norm(float* value) {

@@ -5,6 +5,7 @@
 
 #include "topology/plan/plan.h"
 #include "trainer/contract/run_config.h"
+#include "trainer/contract/stage_cut.h"
 #include "trainer/model/bert.h"
 #include "trainer/ranks/communicator.h"
 
@@ -25,6 +26,17 @@ struct StatePiece {
     const contract::TensorTable& table, const std::vector<topology::plan::Bucket>& buckets,
     const ranks::Communicator& communicator);
 
+// What a rank of a pipeline stage holds: its tensors whole, as one piece, and the word embedding as
+// the decoder's weight as another. Sums over the arena are then made over stages.
+struct StageState {
+  std::vector<StatePiece> pieces;
+  std::size_t counted = 1;  // of the pieces, from the first: the decoder's weight counts where it
+                            // is the embedding
+  bool adds = true;         // this rank's sums: of a stage's ranks, which hold the same, one's
+};
+[[nodiscard]] StageState stage_state(const contract::TensorTable& table,
+                                     const contract::StageTensors& stage, bool adds);
+
 // AdamW or LAMB over the flat arena, with global-norm clipping folded into the update. Owns the
 // moments of its pieces.
 class Optimizer {
@@ -35,8 +47,17 @@ class Optimizer {
             const contract::TensorTable& table, std::vector<StatePiece> pieces,
             const contract::OptimizerConfig& config, double clip_norm,
             const std::vector<float>& factors = {});
+  // The same of a stage.
+  Optimizer(device::Device& device, ranks::Communicator& communicator,
+            const contract::TensorTable& table, const StageState& stage,
+            const contract::OptimizerConfig& config, double clip_norm,
+            const std::vector<float>& factors);
 
   [[nodiscard]] const std::vector<StatePiece>& pieces() const { return pieces_; }
+  // Without what another stage counts: those of a checkpoint.
+  [[nodiscard]] std::vector<StatePiece> counted_pieces() const {
+    return {pieces_.begin(), pieces_.begin() + static_cast<std::ptrdiff_t>(counted_)};
+  }
   // Of this rank's pieces, at their state_begin; zeros between.
   [[nodiscard]] device::View first_moment() const { return first_moment_.view(); }
   [[nodiscard]] device::View second_moment() const { return second_moment_.view(); }
@@ -62,6 +83,20 @@ class Optimizer {
   void read_squared_norm(float* value);
 
  private:
+  enum class Holds { Whole, Parts, Stage };
+  struct Share {
+    Holds holds = Holds::Whole;
+    std::size_t counted = 0;
+    bool adds = true;
+  };
+  Optimizer(device::Device& device, ranks::Communicator& communicator,
+            const contract::TensorTable& table, std::vector<StatePiece> pieces,
+            const contract::OptimizerConfig& config, double clip_norm,
+            const std::vector<float>& factors, const Share& share);
+  [[nodiscard]] static Share share_of(const std::vector<StatePiece>& pieces,
+                                      const contract::TensorTable& table,
+                                      const ranks::Communicator& communicator);
+
   // Sums over the ranks that hold the parts of one whole. Hierarchical: those of one node.
   void sum_over_parts(device::View x);
   void sum_squares(const model::Bert& model);
@@ -74,7 +109,9 @@ class Optimizer {
   contract::OptimizerConfig config_;
   double clip_norm_;
   std::vector<StatePiece> pieces_;
-  bool sharded_;
+  Holds holds_;
+  std::size_t counted_;  // pieces, from the first, that this rank's sums are of
+  bool adds_;            // to sums over ranks
   std::vector<std::vector<device::OptimizerTensor>> tensors_;  // of each piece
   device::DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_, piece_norms_,
       tensor_norms_;

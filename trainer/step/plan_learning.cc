@@ -13,6 +13,7 @@ namespace {
 std::string why_fixed(const contract::RunConfig& config) {
   if (config.ranks == 1) return "one rank sums nothing";
   if (config.deterministic) return "deterministic is true";
+  if (config.parallel.pipeline > 1) return "each pipeline stage sums its own tensors";
   if (config.buckets.by != contract::BucketPolicy::Plan) return "buckets.by says how to cut";
   if (config.sharding.optimizer) return "parts of sharded buckets belong to ranks";
   if (config.clip == contract::ClipMode::Bucket)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "trainer/contract/journal.h"
@@ -28,6 +29,10 @@ struct LocalStep {
   std::int64_t samples = 0, tokens = 0, masked = 0;
   std::int64_t moved_bytes = 0;  // of samples, sent to other ranks
   bool input_stalled = false;    // it waited for its samples
+  // Of a pipeline stage: micro-batches, seconds that it waited for neighbours (not a number where
+  // the host does not wait), and the bubble that the replica's FLOPs predict.
+  std::int64_t micro_batches = 0;
+  double waited_seconds = 0, predicted_bubble = 0;
   StepFlags flags;
 };
 
@@ -39,12 +44,16 @@ struct StepExchange {
   std::int64_t samples = 0, tokens = 0, masked = 0, moved_bytes = 0;
   double imbalance = 0;        // tokens of the rank with most, over the mean of all ranks
   contract::RanksRecord each;  // without its step
+  // As StepRecord; nothing without stages.
+  std::optional<double> bubble, bubble_predicted, bubble_even;
 };
 
-// Of all ranks, in rank order; at least one.
-[[nodiscard]] StepExchange combine(const std::vector<LocalStep>& ranks);
+// Of all ranks, in rank order; at least one. With `stages` each sample is counted by one rank of
+// each stage, in the order of contract::RankGrid.
+[[nodiscard]] StepExchange combine(const std::vector<LocalStep>& ranks, int stages = 1);
 
 // Collective: gathers every rank's, and combines them.
-[[nodiscard]] StepExchange exchange(ranks::HostCollectives& host, const LocalStep& mine);
+[[nodiscard]] StepExchange exchange(ranks::HostCollectives& host, const LocalStep& mine,
+                                    int stages = 1);
 
 }  // namespace regatta::trainer::step

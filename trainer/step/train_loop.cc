@@ -4,9 +4,12 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
+#include "trainer/contract/pipeline_schedule.h"
+#include "trainer/step/buckets.h"
 #include "trainer/step/schedule.h"
 
 namespace regatta::trainer::step {
@@ -51,11 +54,75 @@ contract::RunConfig on_nodes(contract::RunConfig config) {
   return config;
 }
 
+// Of whom a rank shares samples with: all ranks, or those of its stage, which may be part of a
+// node.
+contract::RunConfig among_replicas(contract::RunConfig config) {
+  if (config.parallel.pipeline == 1) return config;
+  config.ranks = contract::rank_grid(config).data;
+  config.ranks_per_node = std::gcd(config.ranks, config.ranks_per_node);
+  return config;
+}
+
+model::BertOptions of_stage(model::BertOptions options, const contract::Stage& stage) {
+  options.stage = stage;
+  return options;
+}
+
+// Of the run's samples; as many as tell the mean well.
+constexpr std::int64_t kCutSamples = 1024;
+
+// What it takes: `stage` is this rank's.
+struct OptimizerPlace {
+  device::Device& device;
+  const StageRanks& ranks;
+  const contract::Stage& stage;
+};
+Optimizer make_optimizer(const OptimizerPlace& at, const contract::TensorTable& table,
+                         const contract::RunConfig& config, const topology::plan::Plan& plan) {
+  const double clip_norm = config.clip == contract::ClipMode::Global ? config.clip_norm : 0.0;
+  const std::vector<float> factors = learning_rate_factors(table, config.model, config.fine_tuning);
+  ranks::Communicator& world = at.ranks.world();
+  if (at.stage.is_whole()) {
+    return {
+        at.device,
+        world,
+        table,
+        config.sharding.optimizer ? sharded_state(table, plan.buckets, world) : whole_state(table),
+        config.optimizer,
+        clip_norm,
+        factors};
+  }
+  return {at.device,
+          world,
+          table,
+          stage_state(table, contract::stage_tensors(config.model, table, at.stage),
+                      at.ranks.replica() == 0),
+          config.optimizer,
+          clip_norm,
+          factors};
+}
+
+std::vector<topology::plan::Bucket> buckets_for(const model::Bert& model,
+                                                const std::vector<topology::plan::Bucket>& all) {
+  if (model.stage().is_whole()) return all;
+  return stage_buckets(all, contract::stage_tensors(model.shape(), model.table(), model.stage()));
+}
+
 contract::NoiseScale noise_scale_of(const contract::RunConfig& config) {
   return {config.batch_size, std::max(1, config.base_batch)};
 }
 
 }  // namespace
+
+std::vector<contract::Stage> stages_of(const contract::RunConfig& config,
+                                       const samples::SampleStream& samples) {
+  if (config.parallel.pipeline == 1) return {contract::whole_model(config.model)};
+  std::vector<std::int32_t> lengths;
+  for (std::int64_t i = 0; i < kCutSamples; ++i) lengths.push_back(samples.length(i));
+  return contract::cut_stages(config.model,
+                              contract::batch_of_lengths(lengths, config.data.mask_fraction),
+                              config.parallel.pipeline);
+}
 
 bool measures_noise(const contract::RunConfig& config) {
   return config.statistics_every > 0 && config.batch_size >= 2 &&
@@ -100,29 +167,35 @@ TrainLoop::TrainLoop(device::Device& device, ranks::Communicator& communicator,
       clock_(clock),
       config_(on_nodes(config)),
       options_(std::move(options)),
-      model_(device, config.model, bert_options(config, device)),
-      reducer_(device, communicator, clock, model_, plan.buckets, config),
+      stage_ranks_(communicator, contract::rank_grid(config),
+                   config.model.task == contract::Task::Pretraining),
+      stages_(stages_of(config, samples)),
+      model_(device, config.model,
+             of_stage(bert_options(config, device),
+                      stages_.at(static_cast<std::size_t>(stage_ranks_.stage())))),
+      reducer_(device, stage_ranks_.data(), clock, model_, buckets_for(model_, plan.buckets),
+               config),
       optimizer_(
-          device, communicator, model_.table(),
-          config.sharding.optimizer ? sharded_state(model_.table(), plan.buckets, communicator)
-                                    : whole_state(model_.table()),
-          config.optimizer, config.clip == contract::ClipMode::Global ? config.clip_norm : 0.0,
-          learning_rate_factors(model_.table(), config.model, config.fine_tuning)),
+          make_optimizer({device, stage_ranks_, model_.stage()}, model_.table(), config, plan)),
       gatherer_(device, communicator, clock, model_, plan.buckets),
       slices_(slices_of(model_.table(), plan.buckets)),
       loss_scaler_(config.dtype),
       noise_scale_(noise_scale_of(config)),
       raw_noise_scale_(noise_scale_of(config)),
       results_(device, 4 * (kSumCount + 1)),
-      channel_(communicator.open_channel()),
-      samples_(config_, std::move(samples), *channel_),
+      channel_(stage_ranks_.data().open_channel()),
+      samples_(among_replicas(config_), std::move(samples), *channel_),
       prefetcher_([this](std::int64_t step) { return collect_micro_batches(step); }, config.steps) {
   base::check(config.ranks == communicator.ranks(), "the run has as many ranks as its file says");
+  if (stages_.size() > 1) {
+    pipeline_.emplace(stage_ranks_, config.parallel.schedule, clock, model_);
+  }
   if (measures_noise(config)) noise_probe_.emplace(device, model_, optimizer_);
 }
 
 TrainLoop::~TrainLoop() {
-  bool failed = std::uncaught_exceptions() > 0 || reducer_.is_busy();
+  bool failed =
+      std::uncaught_exceptions() > 0 || reducer_.is_busy() || (pipeline_ && pipeline_->is_busy());
   try {
     if (!failed) gatherer_.finish_all();
   } catch (const base::Error&) {
@@ -151,7 +224,7 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
 
   // buckets ⇄ communicator: what is left of it
   timer.enter(watch::Phase::Reduce);
-  reducer_.finish();
+  finish_sums();
   record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
   timer.lap(&record.reduce_seconds);
   if (measures) noise_probe_->measure(step - 1);
@@ -164,7 +237,8 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
 
   // what all ranks did and ask for: for the run journal, and for checkpoints
   record.seconds = timer.seconds();
-  StepExchange all = exchange(communicator_.host(), local_step(taken.step, record));
+  StepExchange all =
+      exchange(communicator_.host(), local_step(taken.step, record), stage_ranks_.grid().stages);
   record.seconds = timer.seconds();
   agreed_ = all.flags;
   pace_ = all.pace;
@@ -205,7 +279,7 @@ bool TrainLoop::measures_noise_of(std::int64_t step) const {
 TrainLoop::LossScales TrainLoop::agree_on_scales(const samples::StepBatches& batches) {
   double masked[] = {static_cast<double>(sizes_of(batches.batches).masked),
                      static_cast<double>(sizes_of(batches.half).masked)};
-  communicator_.host().all_reduce_sum(masked, 2);
+  stage_ranks_.data().host().all_reduce_sum(masked, 2);
   const auto count = [](double x) {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(x));
   };
@@ -221,12 +295,16 @@ void TrainLoop::measure_half(const samples::StepBatches& batches, std::int64_t s
   timer.enter(watch::Phase::Forward);
   model_.zero_gradients();
   reducer_.begin(scale.factor, 0);
-  for (const samples::PackedBatch& batch : batches.half) {
-    model_.upload(batch, static_cast<std::int32_t>(step), scale);
-    model_.forward(model::Mode::Training, needed_weights());
-    model_.backward();
+  if (pipeline_) {
+    (void)pipeline_->train(batches.half, {step, scale, nullptr}, timer);
+  } else {
+    for (const samples::PackedBatch& batch : batches.half) {
+      model_.upload(batch, static_cast<std::int32_t>(step), scale);
+      model_.forward(model::Mode::Training, needed_weights());
+      model_.backward();
+    }
   }
-  reducer_.finish();
+  finish_sums();
   noise_probe_->keep_half();
 }
 
@@ -240,6 +318,16 @@ void TrainLoop::sum_gradients(const samples::StepBatches& batches, const model::
   model_.zero_gradients();
   model_.reset_statistics();
   reducer_.begin(scale.factor, timer->start());
+  if (pipeline_) {
+    const model::Bert::Ready ready = [this](int tensors) { reducer_.ready(tensors); };
+    const Pipeline::Seconds seconds = pipeline_->train(
+        batches.batches, {record->step, scale, reducer_.overlaps() ? ready : nullptr}, *timer);
+    record->forward_seconds = seconds.forward;
+    record->backward_seconds = seconds.backward;
+    waited_seconds_ = device_.is_on_host() ? seconds.waited : kNone;
+    double all = 0;  // of the stage, told apart above
+    return timer->lap(&all);
+  }
   for (const samples::PackedBatch& batch : batches.batches) {
     timer->enter(watch::Phase::Forward);
     model_.upload(batch, static_cast<std::int32_t>(record->step), scale);
@@ -251,6 +339,31 @@ void TrainLoop::sum_gradients(const samples::StepBatches& batches, const model::
                             : model::Bert::Ready(nullptr));
     timer->lap(&record->backward_seconds);
   }
+}
+
+// Of what two stages have, over both: each has summed its own part over the replicas.
+void TrainLoop::finish_sums() {
+  reducer_.finish();
+  ranks::Communicator* const ends = stage_ranks_.ends();
+  if (ends == nullptr) return;
+  const contract::TensorEntry& word = model_.table().at(contract::kWordEmbedding);
+  const device::View gradient = model_.gradients().slice(word.offset, word.size);
+  ends->finish(kCompute, ends->all_reduce_sum(kCompute, gradient));
+}
+
+// By the FLOPs of this replica's micro-batches on each stage, at one speed and without a link.
+double TrainLoop::predicted_bubble(const std::vector<samples::PackedBatch>& batches) const {
+  contract::PipelineCosts costs;
+  for (const contract::Stage& stage : stages_) {
+    std::vector<double>& forward = costs.forward.emplace_back();
+    std::vector<double>& backward = costs.backward.emplace_back();
+    for (const samples::PackedBatch& batch : batches) {
+      const double flops = contract::stage_flops(model_.shape(), stage, sizes_of({batch}));
+      forward.push_back(flops / 3);  // backward is twice as much
+      backward.push_back(2 * flops / 3);
+    }
+  }
+  return contract::pipeline_times(config_.parallel.schedule, costs).bubble();
 }
 
 // With sharded state, new weights are on their way to the next forward afterwards.
@@ -275,7 +388,7 @@ LocalStep TrainLoop::local_step(const samples::StepBatches& batches,
   LocalStep mine;
   mine.mlm_loss = statistics.mlm_loss;
   mine.sample_loss = statistics.sample_loss;
-  mine.flops = contract::training_flops(model_.shape(), sizes);
+  mine.flops = contract::stage_flops(model_.shape(), model_.stage(), sizes);
   mine.seconds = record.seconds;
   mine.compute_seconds = record.forward_seconds + record.backward_seconds;
   mine.samples = sizes.samples;
@@ -283,6 +396,11 @@ LocalStep TrainLoop::local_step(const samples::StepBatches& batches,
   mine.masked = sizes.masked;
   mine.moved_bytes = batches.moved_bytes;
   mine.input_stalled = record.input_stalled;
+  if (pipeline_) {
+    mine.micro_batches = std::ssize(batches.batches);
+    mine.waited_seconds = waited_seconds_;
+    mine.predicted_bubble = predicted_bubble(batches.batches);
+  }
   if (options_.local_flags) mine.flags = options_.local_flags();
   return mine;
 }
@@ -304,6 +422,9 @@ void TrainLoop::describe(const StepExchange& all, const model::LossScale& scale,
   record->flops = all.flops;
   record->moved_bytes = all.moved_bytes;
   record->imbalance = all.imbalance;
+  record->bubble = all.bubble;
+  record->bubble_predicted = all.bubble_predicted;
+  record->bubble_even = all.bubble_even;
   GradientReducer::Spans spans = reducer_.spans();
   record->bucket_launched = std::move(spans.launched);
   record->bucket_finished = std::move(spans.finished);
@@ -358,8 +479,9 @@ void TrainLoop::diverge(const contract::StepRecord& record,
                         const std::vector<samples::PackedBatch>& batches,
                         const model::LossScale& scale) {
   gatherer_.finish_all();
-  const NotFinite first = first_not_finite(device_, communicator_.host(), model_,
-                                           {record.step, batches, scale, optimizer_.pieces()});
+  const NotFinite first =
+      first_not_finite(device_, communicator_.host(), model_,
+                       {record.step, batches, scale, optimizer_.pieces(), !pipeline_});
   const std::string where = to_text(first, communicator_.ranks());
   throw Diverged(std::string(std::isfinite(record.loss) ? "the gradient" : "the loss") +
                      " is not finite at step " + std::to_string(record.step) +
@@ -367,13 +489,20 @@ void TrainLoop::diverge(const contract::StepRecord& record,
                  record.step, first);
 }
 
+StagedForward TrainLoop::staged_forward() {
+  if (!pipeline_) return {};
+  return {[this](const samples::PackedBatch& batch) { pipeline_->evaluate(batch); },
+          model_.stage().has_head()};
+}
+
 contract::EvalRecord TrainLoop::evaluate(const std::vector<samples::Sample>& samples,
                                          std::int64_t step) {
   const double start = clock_.monotonic_seconds();
   if (options_.beat) options_.beat(step, watch::Phase::Evaluating);
   gatherer_.finish_all();
-  EvaluationSums sums =
-      evaluate_share(device_, model_, samples, communicator_.rank(), communicator_.ranks());
+  EvaluationSums sums = evaluate_share(device_, model_, samples, stage_ranks_.replica(),
+                                       stage_ranks_.grid().data, staged_forward());
+  if (pipeline_) pipeline_->finish_sends();
   communicator_.host().all_reduce_sum(sums.data(), static_cast<int>(sums.size()));
   contract::EvalRecord record = evaluation_of(sums, step);
   record.seconds = clock_.monotonic_seconds() - start;
@@ -384,107 +513,24 @@ contract::EvalRecord TrainLoop::evaluate(const tasks::JudgedSet& set, std::int64
   const double start = clock_.monotonic_seconds();
   if (options_.beat) options_.beat(step, watch::Phase::Evaluating);
   gatherer_.finish_all();
-  contract::EvalRecord record = judge(
-      communicator_.host(), set,
-      logits_share(device_, model_, set.samples(), communicator_.rank(), communicator_.ranks()),
-      step);
+  const contract::RankGrid& grid = stage_ranks_.grid();
+  const tasks::JudgedSet::Logits share = logits_share(
+      device_, model_, set.samples(), stage_ranks_.replica(), grid.data, staged_forward());
+  if (pipeline_) pipeline_->finish_sends();
+  contract::EvalRecord record =
+      judge(communicator_.host(), set, share, step, grid.rank_of(grid.stages - 1, 0));
   record.seconds = clock_.monotonic_seconds() - start;
   return record;
 }
 
-void TrainLoop::load(const StateShard& whole) {
-  gatherer_.finish_all();  // no weights of a step before arrive later
-  const bool source = communicator_.rank() == 0;
-  double header[3] = {whole.first_moment == nullptr ? 0.0 : 1.0, whole.loss_scale,
-                      static_cast<double>(whole.good_steps)};
-  communicator_.host().broadcast(header, sizeof header, 0);
-  if (source) {
-    base::check(is_whole(whole, model_.table()), "the state is a whole one");
-    device_.copy_to_device(kCompute, model_.parameters(), whole.parameters);
-  }
-  communicator_.finish(kCompute, communicator_.broadcast(kCompute, model_.parameters(), 0));
-  model_.renew_compute_copy();
-  loss_scaler_ = LossScaler(config_.dtype, header[1], static_cast<std::int64_t>(header[2]));
-  if (header[0] > 0) {
-    load_moment(optimizer_.first_moment(), whole.first_moment);
-    load_moment(optimizer_.second_moment(), whole.second_moment);
-  } else {
-    device_.fill_zero(kCompute, optimizer_.first_moment());
-    device_.fill_zero(kCompute, optimizer_.second_moment());
-  }
-  NoiseStates noise = whole.noise;
-  communicator_.host().broadcast(&noise, sizeof noise, 0);
-  noise_scale_.restore(noise[0]);
-  raw_noise_scale_.restore(noise[1]);
-  device_.synchronize();
-}
-
-// Bucket by bucket the whole travels, and each rank keeps its pieces: a state fits any number of
-// ranks, and no rank ever holds all of it.
-void TrainLoop::load_moment(device::View moment, const float* from) {
-  const bool source = communicator_.rank() == 0;
-  if (!config_.sharding.optimizer) {
-    if (source) device_.copy_to_device(kCompute, moment, from);
-    return communicator_.finish(kCompute, communicator_.broadcast(kCompute, moment, 0));
-  }
-  for_each_bucket([&](const ArenaSlice& slice, device::View whole) {
-    if (source) device_.copy_to_device(kCompute, whole, from + slice.begin);
-    communicator_.finish(kCompute, communicator_.broadcast(kCompute, whole, 0));
-    for (const StatePiece& piece : pieces_in(slice)) {
-      device_.copy(kCompute, moment.slice(piece.state_begin, piece.size),
-                   whole.slice(piece.arena_begin - slice.begin, piece.size));
-    }
-  });
-}
-
-void TrainLoop::for_each_bucket(const std::function<void(const ArenaSlice&, device::View)>& body) {
-  std::int64_t largest = 0;
-  for (const ArenaSlice& slice : slices_) largest = std::max(largest, slice.size);
-  const device::DeviceMemory memory(device_, largest, device::Dtype::Float32);
-  for (const ArenaSlice& slice : slices_) {
-    body(slice, memory.view().slice(0, slice.size));
-  }
-  device_.synchronize();
-}
-
-// What of this rank's state lies in a bucket.
-std::vector<StatePiece> TrainLoop::pieces_in(const ArenaSlice& slice) const {
-  std::vector<StatePiece> found;
-  for (const StatePiece& piece : optimizer_.pieces()) {
-    const std::int64_t begin = std::max(piece.arena_begin, slice.begin);
-    const std::int64_t end = std::min(piece.arena_begin + piece.size, slice.begin + slice.size);
-    if (begin < end) {
-      found.push_back({begin, end - begin, piece.state_begin + begin - piece.arena_begin});
-    }
-  }
-  return found;
-}
-
 void TrainLoop::cut(const std::vector<topology::plan::Bucket>& buckets) {
   base::check(!config_.sharding.optimizer, "parts of the state belong to no bucket");
-  reducer_.cut(buckets);
+  reducer_.cut(buckets_for(model_, buckets));
 }
 
 void TrainLoop::skip(std::int64_t steps) {
   prefetcher_.forget();
   skipped_steps_ = steps;
-}
-
-void TrainLoop::snapshot(Snapshot* to) {
-  gatherer_.finish_all();
-  if (to == nullptr) return;
-  if (to->parameters() != nullptr) {
-    device_.copy_to_host(kCompute, to->parameters(), model_.parameters());
-  }
-  if (to->first_moment() != nullptr) {
-    device_.copy_to_host(kCompute, to->first_moment(), optimizer_.first_moment());
-    device_.copy_to_host(kCompute, to->second_moment(), optimizer_.second_moment());
-  }
-  if (loss_scaler_.is_dynamic()) {
-    to->set_loss_scale(loss_scaler_.factor(), loss_scaler_.good_steps());
-  }
-  to->set_noise({noise_scale_.state(), raw_noise_scale_.state()});
-  device_.synchronize();
 }
 
 }  // namespace regatta::trainer::step

@@ -25,7 +25,9 @@
 #include "trainer/step/loss_scaler.h"
 #include "trainer/step/noise_probe.h"
 #include "trainer/step/optimizer.h"
+#include "trainer/step/pipeline.h"
 #include "trainer/step/snapshot.h"
+#include "trainer/step/stage_ranks.h"
 #include "trainer/step/step_exchange.h"
 #include "trainer/step/step_pace.h"
 #include "trainer/step/step_timer.h"
@@ -46,6 +48,11 @@ namespace regatta::trainer::step {
 // dtype.
 [[nodiscard]] model::BertOptions bert_options(const contract::RunConfig& config,
                                               const device::Device& device);
+
+// The stages of a run with parallel.pipeline: cut by the FLOPs of its first samples, unpadded, so
+// that all ranks, and every attempt at the run, cut alike. Without stages one, the whole model.
+[[nodiscard]] std::vector<contract::Stage> stages_of(const contract::RunConfig& config,
+                                                     const samples::SampleStream& samples);
 
 struct TrainLoopOptions {
   double peak_flops = 0;          // per second, all ranks; 0: mfu is not told
@@ -104,9 +111,18 @@ class TrainLoop {
   // From rank 0's state, a whole one; others pass what they like. Without moments they are zero.
   void load(const StateShard& whole);
   void load(const TrainingState& state) { load(state.whole(model_.table())); }
-  // This rank's share of the moments, as the optimizer holds it.
-  [[nodiscard]] const std::vector<StatePiece>& pieces() const { return optimizer_.pieces(); }
+  // This rank's share of the moments, as a checkpoint has it: the optimizer's, without what another
+  // stage counts.
+  [[nodiscard]] std::vector<StatePiece> pieces() const { return optimizer_.counted_pieces(); }
+  // Into how many shards a checkpoint's moments go, and which of them this rank writes: with
+  // sharded state each part, with stages each stage, of ranks that hold the same the first.
+  [[nodiscard]] int shards() const;
+  [[nodiscard]] std::optional<int> shard() const;
+  // What this rank sums with others, in the order of reduction.
+  [[nodiscard]] const std::vector<ArenaSlice>& summed() const { return reducer_.slices(); }
+  [[nodiscard]] const std::vector<contract::Stage>& stages() const { return stages_; }
   // Copies what `to` asks for, and waits for it; null: only makes sure that the weights are whole.
+  // With stages they are whole on rank 0 only.
   void snapshot(Snapshot* to);
 
  private:
@@ -122,6 +138,10 @@ class TrainLoop {
   [[nodiscard]] model::Bert::Needed needed_weights();
   void sum_gradients(const samples::StepBatches& batches, const model::LossScale& scale,
                      StepTimer* timer, contract::StepRecord* record);
+  void finish_sums();
+  [[nodiscard]] double predicted_bubble(const std::vector<samples::PackedBatch>& batches) const;
+  [[nodiscard]] StagedForward staged_forward();
+  void gather_weights();
   void update(const model::LossScale& scale, contract::StepRecord* record);
   [[nodiscard]] LocalStep local_step(const samples::StepBatches& batches,
                                      const contract::StepRecord& record) const;
@@ -143,7 +163,11 @@ class TrainLoop {
   const base::Clock& clock_;
   contract::RunConfig config_;
   TrainLoopOptions options_;
+  StageRanks stage_ranks_;
+  std::vector<contract::Stage> stages_;
   model::Bert model_;
+  std::optional<Pipeline> pipeline_;  // nothing: this rank has the whole model
+  double waited_seconds_ = 0;         // of the newest step, for neighbours
   GradientReducer reducer_;
   Optimizer optimizer_;
   WeightGatherer gatherer_;

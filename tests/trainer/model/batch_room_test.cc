@@ -200,6 +200,34 @@ TEST(MemoryNeeds, CountsEveryArrayOfARun) {
   EXPECT_NE(text.find("batch.micro"), std::string::npos);
 }
 
+// A stage holds its own moments, and the activations of the micro-batches that it has in flight.
+TEST(MemoryNeeds, OfStagesAreThoseOfTheLargest) {
+  contract::RunConfig config;
+  config.model = contract::preset_shape("base");
+  config.model.vocabulary = 30522;
+  config.data.max_length = 512;
+  config.batch_size = 512;
+  config.micro_batch_size = 32;  // more tokens than an evaluation packs
+  const contract::TensorTable table = contract::make_tensor_table(config.model);
+  const step::MemoryNeeds whole = step::memory_needs(config, {}, 0);
+  config.ranks = 4;
+  config.parallel.pipeline = 4;
+  const step::MemoryNeeds in_turn = step::memory_needs(config, {}, 0);
+  config.parallel.schedule = contract::PipelineOrder::GPipe;
+  const step::MemoryNeeds one_way = step::memory_needs(config, {}, 0);
+  EXPECT_EQ(in_turn.gradients, whole.gradients) << "allocated whole";
+  EXPECT_EQ(in_turn.moments, one_way.moments);
+  const std::int64_t word = table.at(contract::kWordEmbedding).size;
+  EXPECT_GT(in_turn.moments, 8 * word) << "of the stages at the ends";
+  EXPECT_LT(in_turn.moments, 8 * (word + (table.parameter_count - word) / 2));
+  EXPECT_LT(in_turn.activations, 1.5 * static_cast<double>(whole.activations));
+  EXPECT_NEAR(static_cast<double>(one_way.activations),
+              4.0 * static_cast<double>(in_turn.activations),
+              0.6 * static_cast<double>(one_way.activations))
+      << "of sixteen micro-batches instead of at most four";
+  EXPECT_GT(one_way.activations, 3 * in_turn.activations);
+}
+
 TEST(LossScaler, HalvesOnOverflowAndRecovers) {
   step::LossScaler scaler(contract::Precision::Float16);
   EXPECT_EQ(scaler.factor(), 65536);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "topology/plan/bucket_programme.h"
@@ -53,6 +54,38 @@ TEST(Buckets, OfBytesAreThePlannersToo) {
         EXPECT_EQ(ours[i].end_tensor, planner[i].end_tensor);
       }
     }
+  }
+}
+
+// Every tensor is in one stage's buckets, no bucket reaches over a cut of the plan's, and the
+// decoder is a bucket of its own.
+TEST(Buckets, OfStagesArePlansCutToTheirTensors) {
+  contract::ModelShape shape = contract::preset_shape("base");
+  shape.vocabulary = 30522;
+  const contract::TensorTable table = contract::make_tensor_table(shape);
+  const auto all = static_cast<int>(table.tensors.size());
+  const std::vector<topology::plan::Bucket> plan = step::buckets_of_bytes(table, 5 << 20);
+  std::vector<topology::plan::Bucket> found;
+  for (const contract::Stage& stage :
+       contract::cut_stages(shape, contract::batch_of_lengths({128}, 0.15), 3)) {
+    const contract::StageTensors tensors = contract::stage_tensors(shape, table, stage);
+    std::vector<topology::plan::Bucket> buckets = step::stage_buckets(plan, tensors);
+    EXPECT_EQ(buckets.front().begin_tensor, tensors.begin);
+    if (stage.has_head()) {
+      EXPECT_EQ(buckets.back(), (topology::plan::Bucket{all - 1, all}));
+      buckets.pop_back();
+    }
+    EXPECT_EQ(buckets.back().end_tensor, tensors.end);
+    found.insert(found.begin(), buckets.begin(), buckets.end());  // the last stage is first
+  }
+  expect_cover(found, table);
+  for (const topology::plan::Bucket& bucket : found) {
+    EXPECT_EQ(std::count_if(plan.begin(), plan.end(),
+                            [&](const topology::plan::Bucket& whole) {
+                              return whole.begin_tensor <= bucket.begin_tensor &&
+                                     bucket.end_tensor <= whole.end_tensor;
+                            }),
+              1);
   }
 }
 

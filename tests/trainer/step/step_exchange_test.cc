@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -100,6 +101,36 @@ TEST(StepExchange, CountsAreExact) {
   EXPECT_EQ(all.imbalance, 1.5);  // 300 over a mean of 200
   for (step::LocalStep& rank : ranks) rank.tokens = 0;
   EXPECT_EQ(step::combine(ranks).imbalance, 0);
+}
+
+// Two stages of two replicas. Replica 0 ends after 10 s, of which its ranks computed 6 and 8;
+// replica 1 after 8, of which they computed 8 and 4: 10 s without work in 26 with.
+TEST(StepExchange, OfStagesCountsSamplesOnceAndTellsTheBubble) {
+  std::vector<step::LocalStep> ranks(4);
+  const double computed[] = {6, 8, 8, 4}, waited[] = {3, 0, 2, 1};
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    const bool first_replica = rank % 2 == 0;
+    ranks[rank].compute_seconds = computed[rank];
+    ranks[rank].waited_seconds = waited[rank];
+    ranks[rank].samples = first_replica ? 5 : 7;
+    ranks[rank].tokens = first_replica ? 300 : 100;
+    ranks[rank].masked = first_replica ? 40 : 20;
+    ranks[rank].micro_batches = first_replica ? 4 : 6;
+    ranks[rank].predicted_bubble = first_replica ? 0.2 : 0.4;
+    ranks[rank].flops = 1;
+  }
+  const step::StepExchange all = step::combine(ranks, 2);
+  EXPECT_EQ(all.samples, 12);
+  EXPECT_EQ(all.tokens, 400);
+  EXPECT_EQ(all.masked, 60);
+  EXPECT_EQ(all.imbalance, 1.5);
+  EXPECT_EQ(all.flops, 4) << "each has counted its stage's";
+  EXPECT_DOUBLE_EQ(all.bubble.value(), 10.0 / 26);
+  EXPECT_DOUBLE_EQ(all.bubble_predicted.value(), 0.3);
+  EXPECT_DOUBLE_EQ(all.bubble_even.value(), 1.0 / 5);
+  ranks[2].waited_seconds = std::nan("");
+  EXPECT_FALSE(step::combine(ranks, 2).bubble.has_value()) << "a rank has not measured";
+  EXPECT_FALSE(step::combine(ranks).bubble_even.has_value()) << "there are no stages";
 }
 
 TEST(StepExchange, PaceIsOfTheSlowestRankAndOfTheOneWithMostToCompute) {
@@ -224,7 +255,7 @@ TEST_F(StepOrder, ReadsInTheOrderOfTheFlowOnOneScreen) {
   const std::string body = text.substr(begin, end - begin);
   EXPECT_LE(std::count(body.begin(), body.end(), '\n'), 50);
   std::size_t at = 0;
-  for (const char* part : {"prefetcher_.take(", "sum_gradients(", "reducer_.finish()", "update(",
+  for (const char* part : {"prefetcher_.take(", "sum_gradients(", "finish_sums()", "update(",
                            "exchange(", "describe("}) {
     const std::size_t found = body.find(part, at);
     ASSERT_NE(found, std::string::npos) << part << " comes after what precedes it";

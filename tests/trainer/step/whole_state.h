@@ -16,12 +16,12 @@ inline step::TrainingState whole_state(ranks::Communicator& communicator, step::
   const contract::TensorTable& table = loop.model().table();
   const auto size = static_cast<std::size_t>(table.arena_size);
   const auto memory = cpu::make_cpu_device(1);
-  step::Snapshot snapshot(*memory, table, loop.pieces(), communicator.part(), communicator.parts(),
+  step::Snapshot snapshot(*memory, table, loop.pieces(), loop.shard().value_or(0), loop.shards(),
                           true);
   loop.snapshot(&snapshot);
   const auto gathered = [&](const float* values) {
     std::vector<double> sums(size, 0.0);
-    if (communicator.rank() < communicator.parts()) {  // else another rank has the same
+    if (loop.shard()) {  // else another rank has the same
       for (const step::StatePiece& piece : snapshot.shard().pieces) {
         for (std::int64_t i = 0; i < piece.size; ++i) {
           sums[static_cast<std::size_t>(piece.arena_begin + i)] =
