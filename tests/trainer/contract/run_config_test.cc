@@ -584,7 +584,9 @@ TEST(RunConfig, NamesWhatIsWrongWithTheData) {
 }
 
 TEST(RunConfig, OtherProgramsNamesLeadToKeys) {
-  const std::string text = to_json(parse_run_config("data: {path: d}\n", "f"));
+  // With stages, whose section is absent without them.
+  const std::string text = to_json(
+      parse_run_config("data: {path: d}\nbatch: {micro: 1}\nparallel: {pipeline: 2}\n", "f"));
   const auto known = nlohmann::json::parse(text).flatten();
   for (const base::OtherName& other : kOtherNames) {
     std::string pointer = "/" + std::string(other.key);
