@@ -18,6 +18,8 @@ class StagesProcess : public RunProcess {
     std::string text = on_ranks(4, steps);
     text = with(text, "layers: 2", "layers: 4");
     text = with(text, "{size: 8}", "{size: 8, micro: 1}");
+    // Whatever the number of steps.
+    text = with(text, "{learning_rate: 0.003}", "{learning_rate: 0.003, schedule: constant}");
     if (stages == 1) return text;
     return text + "parallel: {pipeline: " + std::to_string(stages) + ", schedule: " + schedule +
            "}\n";
