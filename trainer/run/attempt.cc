@@ -246,8 +246,8 @@ void AttemptRunner::learn_from_step(std::int64_t done, bool was_writing) {
 void AttemptRunner::tell_ranks() {
   if (config_.ranks == 1 || !writes()) return;
   contract::RanksRecord record = loop_.ranks();
-  if (!device_.is_on_host()) record.compute_seconds.clear();  // the host only enqueued
-  stragglers_.add(record);
+  if (!device_.is_on_host()) record.compute_seconds.clear();    // the host only enqueued
+  if (config_.parallel.pipeline == 1) stragglers_.add(record);  // stages are not alike
   const double now = context_.clock.monotonic_seconds();
   if (ranks_told_ && now - *ranks_told_ < kRanksPause) return;
   ranks_told_ = now;

@@ -584,10 +584,8 @@ TEST(RunConfig, NamesWhatIsWrongWithTheData) {
 }
 
 TEST(RunConfig, OtherProgramsNamesLeadToKeys) {
-  // With stages, whose section is absent without them.
-  const std::string text = to_json(
-      parse_run_config("data: {path: d}\nbatch: {micro: 1}\nparallel: {pipeline: 2}\n", "f"));
-  const auto known = nlohmann::json::parse(text).flatten();
+  const std::string staged = "data: {path: d}\nbatch: {micro: 1}\nparallel: {pipeline: 2}\n";
+  const auto known = nlohmann::json::parse(to_json(parse_run_config(staged, "f"))).flatten();
   for (const base::OtherName& other : kOtherNames) {
     std::string pointer = "/" + std::string(other.key);
     std::replace(pointer.begin(), pointer.end(), '.', '/');
