@@ -5,18 +5,13 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/statistics.h"
+
 namespace regatta::trainer::watch {
 namespace {
 
 // Of an even number the lower one, so that of two others the slower one does not hide a third.
 std::ptrdiff_t middle_of(std::ptrdiff_t count) { return (count - 1) / 2; }
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + middle_of(std::ssize(values));
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -47,7 +42,7 @@ std::vector<Stragglers::Change> Stragglers::judge() {
     for (const std::vector<double>& times : times_) {
       if (times[rank] > 0) seen.push_back(times[rank]);
     }
-    const double times = median(std::move(seen));
+    const double times = base::median_or(std::move(seen), 0);
     const bool is_slow = slow_[rank] ? times >= limits_.recovered : times >= limits_.slow;
     if (is_slow == slow_[rank]) continue;
     slow_[rank] = is_slow;
