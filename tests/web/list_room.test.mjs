@@ -36,7 +36,7 @@ export function entries() {
   ];
 }
 
-const kColumns = { 1000: 8, 1150: 9, 1200: 9, 1280: 9, 1440: 10, 1920: 10 }; // owner, then curve yield
+const kColumns = { 1000: 8, 1150: 9, 1200: 10, 1280: 10, 1440: 10, 1920: 10 }; // owner, then curve yield
 for (const [width, columns] of Object.entries(kColumns).map((one) => one.map(Number))) {
   pageTest(`why a run failed is in sight at ${width} px`, entries, async (fixture) => {
     const visitor = await Visitor.arrive(browser, fixture.url, { viewport: { width, height: 800 } });
