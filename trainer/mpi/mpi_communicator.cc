@@ -91,18 +91,18 @@ struct RankComms {
 
 // What the communicator of all ranks shares with its groups.
 struct Process {
-  explicit Process(const MpiOptions& options) : layout(find_layout(library, options)) {
-    comms.emplace_back(library, MPI_COMM_WORLD, layout);  // nothing calls MPI beside this yet
+  explicit Process(const MpiOptions& options) : layout(find_layout(mpi, options)) {
+    comms.emplace_back(mpi, MPI_COMM_WORLD, layout);  // nothing calls MPI beside this yet
   }
 
-  MpiLibrary library;
+  MpiLibrary mpi;
   Layout layout;
   // Of all ranks, then of groups and channels: kept to the end, since all ranks must free them in
   // one order. The progress thread adds to them.
   std::deque<RankComms> comms;
   std::deque<MpiComm> groups, channels;
   MpiScratch scratch;
-  MpiProgress progress{library};  // last: it uses all of the above
+  MpiProgress progress{mpi};  // last: it uses all of the above
 };
 
 // Collectives of all ranks, or of a group. What is under way may outlive this, but not the process:
@@ -172,7 +172,7 @@ class MpiRanks : public ranks::Communicator {
 
  protected:
   void leave() noexcept {
-    process_.library.lose();
+    process_.mpi.lose();
     progress_.stop();
   }
   // Waits for all that was begun here.
@@ -229,7 +229,7 @@ class MpiCommunicator final : private OwnedProcess, public MpiRanks {
   explicit MpiCommunicator(const MpiOptions& options)
       : OwnedProcess{Process(options)}, MpiRanks(owned, owned.layout, owned.comms.front()) {}
   ~MpiCommunicator() override {
-    if (std::uncaught_exceptions() > 0) owned.library.lose();
+    if (std::uncaught_exceptions() > 0) owned.mpi.lose();
     owned.progress.stop();
   }
 };
@@ -261,7 +261,7 @@ std::unique_ptr<ranks::HostCollectives> MpiRanks::open_channel() {
   // The rest are calls of MPI as well, so they are the progress thread's.
   std::unique_ptr<ranks::HostCollectives> channel;
   job.push_back(mpi_stage([&](MPI_Request*) {
-    process_.channels.emplace_back(process_.library, comm);
+    process_.channels.emplace_back(process_.mpi, comm);
     channel = make_mpi_channel(process_.channels.back(), progress_);
   }));
   progress_.run(opening_lane_, std::move(job));
@@ -282,8 +282,8 @@ std::unique_ptr<ranks::Communicator> MpiRanks::open_group(const std::vector<int>
                          is_alone ? 0 : place->rank, &comm),
           "making a group");
     if (is_alone) return;
-    process_.groups.emplace_back(process_.library, comm);
-    comms = &process_.comms.emplace_back(process_.library, comm,
+    process_.groups.emplace_back(process_.mpi, comm);
+    comms = &process_.comms.emplace_back(process_.mpi, comm,
                                          Layout{place->rank, place->ranks, place->ranks});
   }));
   progress_.run(group_lane_, std::move(job));
