@@ -154,15 +154,6 @@ TEST(Asha, PromotesTheBestThirdOfEachRung) {
   EXPECT_LT(overtaken_in_all / kOrders, 9);
 }
 
-SweepTrial at(int number, std::int64_t goal, TrialState state, std::vector<TrialReport> reports) {
-  SweepTrial trial;
-  trial.number = number;
-  trial.goal = goal;
-  trial.state = state;
-  trial.reports = std::move(reports);
-  return trial;
-}
-
 using enum TrialState;
 
 // Three results, of which one place; the best went on and broke. Two are left, and of two none goes
@@ -170,10 +161,10 @@ using enum TrialState;
 TEST(Asha, AFailedTrialTakesNoPlace) {
   const SweepSettings settings = sweep_of(27, 1).settings;
   SweepHistory history;
-  history.trials = {at(1, 3, Failed, {{1, 0.1}}), at(2, 1, Paused, {{1, 0.3}}),
-                    at(3, 1, Paused, {{1, 0.2}})};
+  history.trials = {trial_at(1, 3, Failed, {{1, 0.1}}), trial_at(2, 1, Paused, {{1, 0.3}}),
+                    trial_at(3, 1, Paused, {{1, 0.2}})};
   EXPECT_FALSE(next_promotion(settings, history).has_value());
-  history.trials.push_back(at(4, 1, Paused, {{1, 0.4}}));
+  history.trials.push_back(trial_at(4, 1, Paused, {{1, 0.4}}));
   EXPECT_EQ(next_promotion(settings, history)->number, 3);
   EXPECT_EQ(next_promotion(settings, history)->budget, 3);
   history.trials[0].state = Running;  // had it not broken, it would have the place of three
@@ -183,8 +174,8 @@ TEST(Asha, AFailedTrialTakesNoPlace) {
 TEST(Asha, WhatDivergedCountsAndIsNotPromoted) {
   const SweepSettings settings = sweep_of(27, 1).settings;
   SweepHistory history;
-  history.trials = {at(1, 1, Paused, {{1, kNan}}), at(2, 1, Paused, {{1, kNan}}),
-                    at(3, 1, Paused, {{1, 7}})};
+  history.trials = {trial_at(1, 1, Paused, {{1, kNan}}), trial_at(2, 1, Paused, {{1, kNan}}),
+                    trial_at(3, 1, Paused, {{1, 7}})};
   EXPECT_EQ(next_promotion(settings, history)->number, 3);
   history.trials[2].reports = {{1, kNan}};
   EXPECT_FALSE(next_promotion(settings, history).has_value());
@@ -193,9 +184,10 @@ TEST(Asha, WhatDivergedCountsAndIsNotPromoted) {
 TEST(Asha, TheHighestRungComesFirst) {
   const SweepSettings settings = sweep_of(27, 1).settings;
   SweepHistory history;
-  history.trials = {at(1, 1, Paused, {{1, 0}}),         at(2, 1, Paused, {{1, 9}}),
-                    at(3, 1, Paused, {{1, 9}}),         at(4, 3, Paused, {{1, 5}, {3, 4}}),
-                    at(5, 3, Paused, {{1, 5}, {3, 2}}), at(6, 3, Paused, {{1, 5}, {3, 3}})};
+  history.trials = {
+      trial_at(1, 1, Paused, {{1, 0}}),         trial_at(2, 1, Paused, {{1, 9}}),
+      trial_at(3, 1, Paused, {{1, 9}}),         trial_at(4, 3, Paused, {{1, 5}, {3, 4}}),
+      trial_at(5, 3, Paused, {{1, 5}, {3, 2}}), trial_at(6, 3, Paused, {{1, 5}, {3, 3}})};
   EXPECT_EQ(next_promotion(settings, history)->number, 5);
   EXPECT_EQ(next_promotion(settings, history)->budget, 9);
   carry_out(*next_promotion(settings, history), &history);
@@ -205,11 +197,11 @@ TEST(Asha, TheHighestRungComesFirst) {
 TEST(Asha, ATrialThatEndedByItselfRanksAndDoesNotGoOn) {
   const SweepSettings settings = sweep_of(27, 1, 10, 270).settings;
   SweepHistory history;
-  history.trials = {at(1, 10, Finished, {{4, 0.1}}), at(2, 10, Paused, {{10, 0.3}}),
-                    at(3, 10, Paused, {{10, 0.2}})};
+  history.trials = {trial_at(1, 10, Finished, {{4, 0.1}}), trial_at(2, 10, Paused, {{10, 0.3}}),
+                    trial_at(3, 10, Paused, {{10, 0.2}})};
   EXPECT_FALSE(next_promotion(settings, history).has_value());
   for (int number = 4; number <= 6; ++number) {
-    history.trials.push_back(at(number, 10, Paused, {{10, 1}}));
+    history.trials.push_back(trial_at(number, 10, Paused, {{10, 1}}));
   }
   EXPECT_EQ(next_promotion(settings, history)->number, 3);
 }
@@ -234,7 +226,7 @@ TEST(Asha, KeepsWhoMayBePromoted) {
         if (trial->goal != 1) continue;
         SweepHistory best_case = history;
         for (int number = static_cast<int>(history.trials.size()) + 1; number <= 27; ++number) {
-          best_case.trials.push_back(at(number, 1, Paused, {{1, 2}}));
+          best_case.trials.push_back(trial_at(number, 1, Paused, {{1, 2}}));
         }
         for (SweepTrial& each : best_case.trials) {
           if (each.state == Running && each.goal == 1 && !is_at_goal(each)) each.reports = {{1, 2}};

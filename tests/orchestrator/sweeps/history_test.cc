@@ -5,21 +5,13 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/orchestrator/sweeps/play.h"
+
 namespace regatta::orchestrator::sweeps {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
-
-SweepTrial trial(int number, std::int64_t goal, TrialState state,
-                 std::vector<TrialReport> reports) {
-  SweepTrial made;
-  made.number = number;
-  made.goal = goal;
-  made.state = state;
-  made.reports = std::move(reports);
-  return made;
-}
 
 std::vector<int> numbers(const std::vector<RankedTrial>& ranked) {
   std::vector<int> all;
@@ -37,34 +29,34 @@ SweepSettings random_search(std::int64_t budget) {
 using enum TrialState;
 
 TEST(ObjectiveAt, IsTheFirstReportOfTheBudgetOrMore) {
-  const SweepTrial running = trial(1, 30, Running, {{12, 3}, {5, 1}, {10, 2}, {10, 7}});
+  const SweepTrial running = trial_at(1, 30, Running, {{12, 3}, {5, 1}, {10, 2}, {10, 7}});
   EXPECT_EQ(objective_at(running, 5), 1);
   EXPECT_EQ(objective_at(running, 6), 2);  // the first of the two reports of 10
   EXPECT_EQ(objective_at(running, 12), 3);
   EXPECT_FALSE(objective_at(running, 13).has_value());
   EXPECT_FALSE(objective_at(running, 0).has_value());  // its own end is not there yet
   EXPECT_FALSE(is_at_goal(running));
-  EXPECT_TRUE(is_at_goal(trial(1, 11, Running, running.reports)));
-  EXPECT_FALSE(is_at_goal(trial(1, 11, Paused, running.reports)));
-  EXPECT_FALSE(is_at_goal(trial(1, 0, Running, running.reports)));
+  EXPECT_TRUE(is_at_goal(trial_at(1, 11, Running, running.reports)));
+  EXPECT_FALSE(is_at_goal(trial_at(1, 11, Paused, running.reports)));
+  EXPECT_FALSE(is_at_goal(trial_at(1, 0, Running, running.reports)));
 }
 
 TEST(ObjectiveAt, OfATrialThatEndedEarlyIsItsLastReport) {
-  EXPECT_EQ(objective_at(trial(1, 30, Finished, {{12, 3}, {5, 1}}), 30), 3);
-  EXPECT_EQ(objective_at(trial(1, 0, Finished, {{12, 3}, {5, 1}}), 0), 3);
-  EXPECT_TRUE(std::isnan(objective_at(trial(1, 30, Finished, {}), 30).value()));
-  EXPECT_FALSE(objective_at(trial(1, 30, Failed, {{30, 3}}), 30).has_value());
+  EXPECT_EQ(objective_at(trial_at(1, 30, Finished, {{12, 3}, {5, 1}}), 30), 3);
+  EXPECT_EQ(objective_at(trial_at(1, 0, Finished, {{12, 3}, {5, 1}}), 0), 3);
+  EXPECT_TRUE(std::isnan(objective_at(trial_at(1, 30, Finished, {}), 30).value()));
+  EXPECT_FALSE(objective_at(trial_at(1, 30, Failed, {{30, 3}}), 30).has_value());
 }
 
 TEST(Ranking, BestFirstTiesByNumberAndNotFiniteLast) {
   SweepHistory history;
   history.trials = {
-      trial(6, 9, Finished, {{9, 2}}),         trial(5, 9, Finished, {{9, kNan}}),
-      trial(4, 9, Finished, {{9, 1}}),         trial(3, 9, Finished, {{9, -kInfinity}}),
-      trial(2, 9, Finished, {{9, 2}}),         trial(1, 9, Running, {{5, 0}}),
-      trial(7, 9, Failed, {{9, -5}}),          trial(8, 9, Running, {{9, 3}}),
-      trial(9, 9, Finished, {{4, 1.5}}),       trial(10, 9, Finished, {}),
-      trial(11, 9, Finished, {{9, kInfinity}})};
+      trial_at(6, 9, Finished, {{9, 2}}),         trial_at(5, 9, Finished, {{9, kNan}}),
+      trial_at(4, 9, Finished, {{9, 1}}),         trial_at(3, 9, Finished, {{9, -kInfinity}}),
+      trial_at(2, 9, Finished, {{9, 2}}),         trial_at(1, 9, Running, {{5, 0}}),
+      trial_at(7, 9, Failed, {{9, -5}}),          trial_at(8, 9, Running, {{9, 3}}),
+      trial_at(9, 9, Finished, {{4, 1.5}}),       trial_at(10, 9, Finished, {}),
+      trial_at(11, 9, Finished, {{9, kInfinity}})};
   EXPECT_EQ(numbers(ranking(random_search(9), history)),
             (std::vector<int>{4, 9, 2, 6, 8, 3, 5, 10, 11}));
   EXPECT_EQ(best_trial(random_search(9), history), 4);
@@ -77,7 +69,7 @@ TEST(Ranking, BestFirstTiesByNumberAndNotFiniteLast) {
 TEST(Ranking, NothingIsBestWhereNothingIsFinite) {
   SweepHistory history;
   EXPECT_FALSE(best_trial(random_search(9), history).has_value());
-  history.trials = {trial(1, 9, Finished, {{9, kNan}}), trial(2, 9, Failed, {{9, 1}})};
+  history.trials = {trial_at(1, 9, Finished, {{9, kNan}}), trial_at(2, 9, Failed, {{9, 1}})};
   EXPECT_EQ(numbers(ranking(random_search(9), history)), (std::vector<int>{1}));
   EXPECT_FALSE(best_trial(random_search(9), history).has_value());
 }
@@ -87,13 +79,13 @@ TEST(Ranking, UnderAshaHigherRungsComeFirst) {
   settings.method = SweepMethod::Asha;
   settings.min_budget = 1;
   SweepHistory history;
-  history.trials = {trial(1, 1, Paused, {{1, 0.1}}),
-                    trial(2, 9, Finished, {{1, 0.5}, {3, 0.4}, {9, 0.3}}),
-                    trial(3, 9, Running, {{1, 0.4}, {3, 0.2}}),
-                    trial(4, 3, Finished, {{1, 0.4}, {3, 0.25}}),
-                    trial(5, 3, Finished, {{1, 0.4}, {3, kNan}}),
-                    trial(6, 3, Finished, {{1, 0.4}, {2, 0.35}}),  // met its target
-                    trial(7, 1, Running, {})};
+  history.trials = {trial_at(1, 1, Paused, {{1, 0.1}}),
+                    trial_at(2, 9, Finished, {{1, 0.5}, {3, 0.4}, {9, 0.3}}),
+                    trial_at(3, 9, Running, {{1, 0.4}, {3, 0.2}}),
+                    trial_at(4, 3, Finished, {{1, 0.4}, {3, 0.25}}),
+                    trial_at(5, 3, Finished, {{1, 0.4}, {3, kNan}}),
+                    trial_at(6, 3, Finished, {{1, 0.4}, {2, 0.35}}),  // met its target
+                    trial_at(7, 1, Running, {})};
   const std::vector<RankedTrial> ranked = ranking(settings, history);
   EXPECT_EQ(numbers(ranked), (std::vector<int>{2, 6, 3, 4, 1, 5}));
   EXPECT_EQ(ranked[2].objective, 0.2);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "base/philox.h"
@@ -90,6 +91,16 @@ Played play(const Sweep& sweep, const World& world, const Watcher& watch) {
     player.pass();
   }
   return player.played_;
+}
+
+SweepTrial trial_at(int number, std::int64_t goal, TrialState state,
+                    std::vector<TrialReport> reports) {
+  SweepTrial trial;
+  trial.number = number;
+  trial.goal = goal;
+  trial.state = state;
+  trial.reports = std::move(reports);
+  return trial;
 }
 
 double chance(std::uint32_t a, std::uint32_t b) {

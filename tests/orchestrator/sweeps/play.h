@@ -36,6 +36,9 @@ using Watcher = std::function<void(const SweepHistory&, const NextActions&)>;
     const Sweep& sweep, const World& world,
     const Watcher& watch = [](const SweepHistory&, const NextActions&) {});
 
+[[nodiscard]] SweepTrial trial_at(int number, std::int64_t goal, TrialState state,
+                                  std::vector<TrialReport> reports);
+
 // Some uniform number in [0, 1) of a and b, for worlds.
 [[nodiscard]] double chance(std::uint32_t a, std::uint32_t b);
 
