@@ -75,17 +75,11 @@ TEST_F(StagesProcess, KillingAnyStageLosesNothingButSteps) {
   const base::Path killed = make_run("killed", text);
   int done = 0;
   for (int kill = 0; kill < kills; ++kill) {
-    const pid_t process = start(killed);
     const int step = 1 + kSteps * kill / kills + static_cast<int>(random() % 5U);
-    const bool reached = wait_for_step(killed, process, step);
-    const std::vector<pid_t> ranks = processes_of(killed, kRanks);
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 4000U));
-    const pid_t victim = ranks[random() % kRanks];
-    if (victim > 0) ::kill(victim, SIGKILL);
-    const int code = finish(process);
-    if (victim > 0 && reached && code != 0) {
+    const KilledRank rank = kill_a_rank(killed, kRanks, step, &random);
+    if (rank.while_training) {
       ++done;
-      EXPECT_EQ(code, static_cast<int>(contract::ExitCode::Retry)) << log_of(killed);
+      EXPECT_EQ(rank.code, static_cast<int>(contract::ExitCode::Retry)) << log_of(killed);
     }
     ASSERT_TRUE(all_gone(killed, kRanks)) << "a rank lives on";
   }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -195,6 +196,24 @@ class RunProcess : public testing::Test {
       }
     }
     return found;
+  }
+  // Begins the run, and kills one of its ranks within some milliseconds after a step.
+  struct KilledRank {
+    bool while_training = false;  // the step was reached, and the run did not end by itself
+    int code = 0;                 // of the command
+    double seconds = 0;           // until it ended
+  };
+  KilledRank kill_a_rank(const base::Path& run, int ranks, int step, std::mt19937* random) {
+    const pid_t process = start(run);
+    const bool reached = wait_for_step(run, process, step);
+    const std::vector<pid_t> processes = processes_of(run, ranks);
+    std::this_thread::sleep_for(std::chrono::microseconds((*random)() % 4000U));
+    const pid_t victim = processes[(*random)() % processes.size()];
+    if (victim > 0) ::kill(victim, SIGKILL);
+    const auto mark = std::chrono::steady_clock::now();
+    const int code = finish(process);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - mark;
+    return {victim > 0 && reached && code != 0, code, took.count()};
   }
   // mpirun is given a moment to reap those it has killed.
   static bool all_gone(const base::Path& run, int ranks) {
