@@ -25,6 +25,7 @@
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/api/run_parts.h"
 #include "orchestrator/api/shown_config.h"
+#include "orchestrator/api/sweep_api.h"
 #include "orchestrator/api/topology_json.h"
 #include "orchestrator/api/webhook_api.h"
 #include "orchestrator/checkpoints/checkpoint_tools.h"
@@ -290,6 +291,17 @@ Response Api::webhooks(const Call&) { return list_webhooks(webhooks_, clock_.utc
 Response Api::redeliver(const Call& call) {
   return redeliver_webhook(webhooks_, call, clock_.utc_seconds());
 }
+
+Response Api::sweeps(const Call& call) { return list_sweeps(sweeps_, call); }
+Response Api::add_sweep(const Call& call) { return submit_sweep(sweeps_, call); }
+Response Api::sweep(const Call& call) {
+  return show_sweep(sweeps_, controller_.store(), call.names.at(0));
+}
+Response Api::sweep_table(const Call& call) {
+  return sweep_trials(sweeps_, controller_.store(), call.names.at(0));
+}
+Response Api::stop_sweep(const Call& call) { return api::stop_sweep(sweeps_, call); }
+Response Api::remove_sweep(const Call& call) { return api::remove_sweep(sweeps_, call); }
 
 Response Api::plan(const Call& call) {
   const runs::Run run = find(call);

@@ -9,6 +9,7 @@
 #include "orchestrator/api/log_api.h"
 #include "orchestrator/api/routes.h"
 #include "orchestrator/control/controller.h"
+#include "orchestrator/control/sweep_driver.h"
 #include "orchestrator/plan/run_plan.h"
 #include "orchestrator/slurm/node_table.h"
 #include "orchestrator/webhooks/webhooks.h"
@@ -23,6 +24,7 @@ struct ApiOptions {
   webhooks::Webhooks* webhooks = nullptr;     // null: there are none
   std::string commit{};                       // that this program was built from; empty: not known
   const plan::RunPlanner* planner = nullptr;  // null: runs are not planned
+  control::SweepDriver* sweeps = nullptr;     // null: there are none
 };
 
 class Api {
@@ -39,7 +41,8 @@ class Api {
         shared_(options.shared),
         webhooks_(options.webhooks),
         commit_(std::move(options.commit)),
-        planner_(options.planner) {}
+        planner_(options.planner),
+        sweeps_(options.sweeps) {}
 
   // Thread-safe. Never throws base::Error: errors become their status and JSON.
   [[nodiscard]] Response handle(const Request& request);
@@ -56,6 +59,7 @@ class Api {
  private:
   // The table's parts (route_table.cc).
   [[nodiscard]] static std::vector<Route> controller_routes();
+  [[nodiscard]] static std::vector<Route> sweep_routes();
   [[nodiscard]] static std::vector<Route> run_routes();
   [[nodiscard]] static std::vector<Route> checkpoint_routes();
 
@@ -77,6 +81,12 @@ class Api {
   [[nodiscard]] Response add_reference(const Call& call);
   [[nodiscard]] Response show_reference(const Call& call);
   [[nodiscard]] Response remove_reference(const Call& call);
+  [[nodiscard]] Response sweeps(const Call& call);
+  [[nodiscard]] Response add_sweep(const Call& call);
+  [[nodiscard]] Response sweep(const Call& call);
+  [[nodiscard]] Response sweep_table(const Call& call);
+  [[nodiscard]] Response stop_sweep(const Call& call);
+  [[nodiscard]] Response remove_sweep(const Call& call);
   [[nodiscard]] Response list(const Call& call);
   [[nodiscard]] Response submit(const Call& call);
   [[nodiscard]] Response show(const Call& call);
@@ -141,6 +151,7 @@ class Api {
   webhooks::Webhooks* webhooks_;
   const std::string commit_;
   const plan::RunPlanner* planner_;
+  control::SweepDriver* sweeps_;
   std::once_flag looked_;
   Response findings_;  // once looked_
 };

@@ -227,6 +227,30 @@ constexpr RouteAnswer kReferenceAnswers[] = {{200, "Reference"}};
 constexpr RouteAnswer kNewReferenceAnswers[] = {{201, "Reference", "the new reference"},
                                                 {200, "Reference", "the same was there"}};
 constexpr RouteAnswer kReferenceRemovalAnswers[] = {{200, "ReferenceRemoval"}};
+constexpr Parameter kSweepsQuery[] = {
+    {"state", Kind::Words, "only sweeps in one of these states", "", "running done stopped"},
+    {"limit", Kind::Integer, "at most so many sweeps", "100", "", 1, 1000},
+    {"after", Kind::Text, "the `next` of an answer to the same query: the sweeps after its last"},
+};
+constexpr Parameter kSubmitSweepQuery[] = {
+    {"dry_run", Kind::Flag, "only say what would be submitted, and which trials begin", "false"},
+};
+constexpr RouteAnswer kSweepsAnswers[] = {{200, "SweepList"}};
+constexpr RouteAnswer kSweepAnswers[] = {{200, "Sweep"}};
+constexpr RouteAnswer kNewSweepAnswers[] = {{201, "Sweep", "the new sweep"},
+                                            {200, "Sweep",
+                                             "the sweep of an earlier, equal request; with "
+                                             "dry_run what would be submitted"}};
+constexpr RouteAnswer kStopAnswers[] = {{202, "Sweep", "it will be done"},
+                                        {200, "Sweep", "there was nothing to do"}};
+constexpr RouteAnswer kTrialsAnswers[] = {{200, "SweepTable",
+                                           "one line a trial, below the names of the columns",
+                                           "text/csv; charset=utf-8"}};
+constexpr RouteAnswer kSweepRemovalAnswers[] = {{200, "SweepRemoval"}};
+constexpr std::string_view kSweepFile =
+    R"({"name": "rates", "data": {"path": "/data/wikipedia"}, "steps": 1000, "sweep": )"
+    R"({"method": "random", "trials": 8, "objective": {"direction": "maximize"}, "parameters": )"
+    R"({"optimizer.learning_rate": {"kind": "log_uniform", "low": 1e-5, "high": 1e-2}}}})";
 constexpr Parameters kNoQuery{};
 constexpr std::string_view kReference =
     R"({"name": "example", "threshold": 0.72, "evaluations": [[60.5, 150000, 0.41]]})";
@@ -263,6 +287,21 @@ std::vector<Route> Api::controller_routes() {
       {"GET", "webhooks", "who is told events, and how far", &Api::webhooks, kWebhooksAnswers},
       {"POST", "webhooks/{name}/redeliver", "tries a webhook again at once", &Api::redeliver,
        kWebhookAnswers, kRedeliverQuery},
+  };
+}
+
+std::vector<Route> Api::sweep_routes() {
+  return {
+      {"GET", "sweeps", "a list of sweeps", &Api::sweeps, kSweepsAnswers, kSweepsQuery},
+      {"POST", "sweeps", "submits a run file with a section `sweep`", &Api::add_sweep,
+       kNewSweepAnswers, kSubmitSweepQuery, Needed, "SweepFile", kSweepFile, true},
+      {"GET", "sweeps/{id}", "one sweep, with its trials", &Api::sweep, kSweepAnswers},
+      {"DELETE", "sweeps/{id}", "forgets a sweep that is over; its runs stay", &Api::remove_sweep,
+       kSweepRemovalAnswers},
+      {"GET", "sweeps/{id}/trials.csv", "the trials of a sweep as a table", &Api::sweep_table,
+       kTrialsAnswers},
+      {"POST", "sweeps/{id}/stop", "has no trial begin or go on, and cancels those that train",
+       &Api::stop_sweep, kStopAnswers},
   };
 }
 
@@ -356,7 +395,7 @@ std::vector<Route> Api::checkpoint_routes() {
 std::span<const Route> Api::routes() {
   static const std::vector<Route> all = [] {
     std::vector<Route> routes = controller_routes();
-    for (const auto& part : {run_routes(), checkpoint_routes()}) {
+    for (const auto& part : {sweep_routes(), run_routes(), checkpoint_routes()}) {
       routes.insert(routes.end(), part.begin(), part.end());
     }
     return routes;

@@ -12,6 +12,7 @@
 #include "orchestrator/api/machine_schemas.h"
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/api/schema_forms.h"
+#include "orchestrator/api/sweep_schemas.h"
 #include "orchestrator/checkpoints/checkpoint_exports.h"
 #include "orchestrator/control/run_logs.h"
 #include "orchestrator/runs/metrics.h"
@@ -462,6 +463,7 @@ void add_all(Json* all) {
   add_controller(all);
   add_machines(all);
   add_runs(all);
+  add_sweeps(all);
   add_changes(all);
   add_rank_shares(all);
   add_series(all);

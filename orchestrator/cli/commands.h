@@ -35,6 +35,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(schema)   \
   COMMAND(show)     \
   COMMAND(submit)   \
+  COMMAND(sweep)    \
   COMMAND(watch)    \
   COMMAND(doctor)   \
   COMMAND(nodes)    \

@@ -31,6 +31,7 @@
 #include "orchestrator/control/local_scheduler.h"
 #include "orchestrator/control/scheduler_choice.h"
 #include "orchestrator/control/slurm_scheduler.h"
+#include "orchestrator/control/sweep_driver.h"
 #include "orchestrator/files/shared_files.h"
 #include "orchestrator/runs/trainer_program.h"
 #include "orchestrator/site/data_directory.h"
@@ -366,11 +367,13 @@ int serve(const ServeOptions& options, const Program& program) {
   webhooks::Webhooks webhooks(
       store, base::system_clock(),
       {webhooks_of(options, defaults), program.version, api::event_text, watched});
+  control::SweepDriver sweeps(files, base::system_clock(), controller, {.shared = &shared});
   api = std::make_unique<api::Api>(
       controller, files, base::system_clock(),
       api::ApiOptions{options.page_directory, checkpoint_options(trainer, environment), watched,
-                      &shared, &webhooks, program.commit, planner.get()});
+                      &shared, &webhooks, program.commit, planner.get(), &sweeps});
   controller.start();
+  sweeps.start();
   note(store, "controller.started", program.version + ", runs in " + runs.string());
   const auto beside = look_after(store, *api, defaults, {options.first_look_seconds});
   opening.open(api.get());

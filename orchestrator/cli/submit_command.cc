@@ -1,10 +1,8 @@
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -13,6 +11,7 @@
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/input.h"
+#include "orchestrator/cli/run_file_paths.h"
 #include "orchestrator/cli/usage_error.h"
 #include "orchestrator/cli/watch_command.h"
 #include "orchestrator/plan/run_plan.h"
@@ -159,10 +158,7 @@ class Submit : public Command {
     trainer::contract::RunConfig config =
         trainer::contract::parse_run_config(read_input(file_, kMaxRunFile), input_name(file_));
     const base::Path folder = file_ == "-" ? base::Path(".") : base::Path(file_).parent_path();
-    const auto absolute = [&](const std::string& path) {
-      return std::filesystem::absolute(folder / path).lexically_normal().string();
-    };
-    trainer::contract::change_data_paths(&config.data, absolute);
+    make_data_absolute(folder, &config);
     base::Path beside = folder;
     if (!from_.empty()) {
       if (!config.from) config.from.emplace();
@@ -171,22 +167,8 @@ class Submit : public Command {
       config.from->is_short = true;
       beside = ".";  // as words of a command are
     }
-    if (config.from) settle(beside, &*config.from);
+    if (config.from) settle_start(beside, &*config.from);
     return config;
-  }
-  // A text alone is a path where there is such a file, or where it has a "/"; else it is a run.
-  static void settle(const base::Path& beside, trainer::contract::StartConfig* from) {
-    const auto is_there = [&](const std::string& path) {
-      std::error_code ignored;
-      return std::filesystem::exists(beside / path, ignored);
-    };
-    if (from->is_short && from->path.find('/') == std::string::npos && !is_there(from->path) &&
-        !is_there(from->path + ".index")) {
-      from->run.swap(from->path);
-    }
-    from->is_short = false;
-    if (from->path.empty()) return;
-    from->path = std::filesystem::absolute(beside / from->path).lexically_normal().string();
   }
   static std::string checked(const std::string& key) {
     if (!key.empty() && base::printable(key) == key) return key;

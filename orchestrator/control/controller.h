@@ -187,6 +187,9 @@ class Controller {
   [[nodiscard]] runs::Run find(const std::string& run);
   [[nodiscard]] Adoption adoption() const;
 
+  // Code::Retry when the runs directory is not this controller's at the moment.
+  void check_lease() const;
+
   [[nodiscard]] const base::Path& runs_directory() const { return options_.runs_directory; }
   [[nodiscard]] std::string scheduler_name() const { return scheduler_.name(); }
   // As Scheduler has them, from any thread.
@@ -242,8 +245,6 @@ class Controller {
 
   // Why only its own scheduler can do anything about it; empty when that is this controller's.
   [[nodiscard]] std::string why_not_ours(const runs::Run& run) const;
-  // Code::Retry when the runs directory is not this controller's at the moment.
-  void check_lease() const;
   std::string take_defaults(trainer::contract::RunConfig* config) const;
 
   // What a run begins with (controller_start.cc). The run and its checkpoint; empty: no run's.

@@ -403,9 +403,10 @@ SlurmResources slurm_resources_of(const RunConfig& config) {
                       : default_slurm_resources(config.ranks, config.ranks_per_node);
 }
 
-RunConfig parse_run_config(std::string_view text, const std::string& source,
-                           std::list<base::AskedKey>* asked) {
-  Table root = Table::parse(text, source, kOtherNames, asked);
+namespace {
+
+// All but what only shows when every key was asked for.
+RunConfig read_run_config(Table& root) {
   RunConfig config;
   read_name(root, &config.name);
   read_range(root, "steps", &config.steps, 1, kMaxSteps);
@@ -432,10 +433,34 @@ RunConfig parse_run_config(std::string_view text, const std::string& source,
   root.read("shuffle_labels", &config.shuffle_labels);
   read_mllog(root, &config);
   config.slurm = read_slurm_resources(root, config.ranks, config.ranks_per_node);
+  return config;
+}
+
+RunConfig finished(Table& root, RunConfig config) {
   root.finish();
   // Last, since an unknown key (`dataset`) may be what was meant.
   require_data(root, config.data);
   return config;
+}
+
+}  // namespace
+
+RunConfig parse_run_config(std::string_view text, const std::string& source,
+                           std::list<base::AskedKey>* asked) {
+  Table root = Table::parse(text, source, kOtherNames, asked);
+  if (root.has("sweep")) {
+    root.fail("sweep", "makes many runs of one file; submit it with `regatta sweep submit`");
+  }
+  RunConfig config = read_run_config(root);
+  return finished(root, std::move(config));
+}
+
+RunConfig parse_run_config(std::string_view text, const std::string& source,
+                           const std::function<void(Table& root)>& others) {
+  Table root = Table::parse(text, source, kOtherNames, nullptr);
+  others(root);
+  RunConfig config = read_run_config(root);
+  return finished(root, std::move(config));
 }
 
 void refuse_runs_of_controllers(const RunConfig& config, const std::string& source) {

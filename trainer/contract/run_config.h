@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <optional>
 #include <string>
@@ -16,7 +17,8 @@
 
 namespace regatta::base {
 struct AskedKey;
-}
+class Table;
+}  // namespace regatta::base
 
 namespace regatta::trainer::contract {
 
@@ -207,6 +209,9 @@ struct RunConfig {
 // asked: as Table::parse() has it (run_schema.h).
 [[nodiscard]] RunConfig parse_run_config(std::string_view text, const std::string& source,
                                          std::list<base::AskedKey>* asked = nullptr);
+// The same of a file with sections that are not a run's, which `others` reads from its root.
+[[nodiscard]] RunConfig parse_run_config(std::string_view text, const std::string& source,
+                                         const std::function<void(base::Table& root)>& others);
 
 // Throws Code::User, naming `source`, where the run begins with one of a controller: only that
 // knows its runs.

@@ -921,6 +921,69 @@ def the_command_line_lists_what_the_api_does(api, _):
     assert {row["type"] for row in lines} == {"step", "evaluation", "checkpoint"}
 
 
+def sweeps_are_tried_and_stopped(api, data):
+    """The routes below /sweeps, held against the document; a sweep of two short runs, and one that is stopped."""
+    begin = RUN.format(name="swept", data=data, steps=2)
+    body = begin + """
+sweep:
+  method: grid
+  objective: {direction: maximize}
+  parameters:
+    seed: {kind: choice, values: [5, 6]}
+"""
+    yaml = {"Content-Type": "application/yaml"}
+    status, dry = api("POST", "/sweeps", body, query="dry_run=true", headers=yaml)
+    assert status == 200 and dry["id"] is None and len(dry["trials"]) == 1 and dry["counts"]["planned"] == 2, dry
+    before = {sweep["id"] for sweep in api("GET", "/sweeps")[1]["sweeps"]}
+    keyed = {**yaml, "Idempotency-Key": "swept-once"}
+    status, sweep = api("POST", "/sweeps", body, headers=keyed)
+    assert status == 201 and sweep["state"] == "running" and sweep["config"]["name"] == "swept", sweep
+    status, again = api("POST", "/sweeps", body, headers=keyed)
+    assert status == 200 and again["id"] == sweep["id"], again
+    assert api("POST", "/sweeps", body.replace("[5, 6]", "[5, 7]"), headers=keyed)[0] == 409
+    assert api("DELETE", "/sweeps/{id}", id=sweep["id"])[0] == 409
+    deadline = time.monotonic() + 120
+    while (shown := api("GET", "/sweeps/{id}", id="swept")[1])["state"] == "running":
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.2)
+    assert shown["state"] == "done" and shown["counts"]["finished"] == 2, shown
+    objectives = {}
+    for trial in shown["trials"]:
+        run = api("GET", "/runs/{id}", id=trial["run"])[1]
+        assert run["config"]["seed"] == trial["values"]["seed"] and run["tags"] == [f"sweep-{sweep['id']}"]
+        assert run["value"] == trial["objective"] and trial["run_state"] == "succeeded" and trial["ended"] >= trial["started"]
+        objectives[trial["objective"]] = trial["rank"]
+    assert objectives[max(objectives)] == 1 and shown["best"]["objective"] == max(objectives), shown
+    rows = list(csv.DictReader(io.StringIO(api("GET", "/sweeps/{id}/trials.csv", id=sweep["id"])[1])))
+    assert [row["seed"] for row in rows] == ["5", "6"] and [float(row["objective"]) for row in rows] == [
+        trial["objective"] for trial in shown["trials"]], rows
+    assert api("POST", "/sweeps/{id}/stop", id=sweep["id"])[0] == 200
+    long = api("POST", "/sweeps", body.replace("steps: 2", "steps: 1000000"), headers=yaml)[1]["id"]
+    assert api("POST", "/sweeps/{id}/stop", id=long)[0] == 202
+    while (shown := api("GET", "/sweeps/{id}", id=long)[1])["state"] == "running":
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.2)
+    assert shown["state"] == "stopped", shown
+    listed = api("GET", "/sweeps", query="limit=1")[1]
+    assert listed["next"] == listed["sweeps"][0]["id"] == long and listed["total"] == len(before) + 2, listed
+    following = api("GET", "/sweeps", query=f"limit=1000&after={long}")[1]
+    assert following["next"] is None and following["sweeps"][0]["id"] == sweep["id"], following
+    assert [each["id"] for each in api("GET", "/sweeps", query="state=stopped")[1]["sweeps"]] == [long]
+    status, problem = api("GET", "/sweeps", query="after=nobody")
+    assert status == 400 and problem["parameter"] == "after", problem
+    for bad, key in ((body.replace("seed: {", "sed: {"), "sweep.parameters.sed"), (begin, "sweep"), ("", None), ("[1]", None),
+                     (body.replace("maximize", "minimize"), "sweep.objective.direction")):
+        status, problem = api("POST", "/sweeps", bad, headers=yaml)
+        assert status == 422 and problem.get("key") == key, (bad, problem)
+    assert api("GET", "/sweeps/{id}", id="nobody")[0] == 404
+    # A run file alone does not take what makes many.
+    status, problem = api("POST", "/runs", body, headers=yaml)
+    assert status == 422 and problem["key"] == "sweep" and "regatta sweep submit" in problem["detail"], problem
+    for each in (sweep["id"], long):
+        assert api("DELETE", "/sweeps/{id}", id=each) == (200, {"id": each})
+    assert api("DELETE", "/sweeps/{id}", id=long)[0] == 404
+
+
 def curves_of_others_are_kept(api, data):
     """`regatta import mlperf` of a log that the trainer wrote, against the journal of its run; and the routes."""
     api("DELETE", "/references/{name}", name="example")  # of the document's examples
@@ -1097,7 +1160,7 @@ CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_a
          a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, a_run_is_extended_changed_and_forked, charts_are_what_the_journals_say,
          attempts_and_evaluations_are_what_the_journals_say, the_schema_of_run_files_is_that_of_their_reader,
          the_examples_in_it_are_taken, what_happened_is_told, each_parameter_is_checked, access_is_as_it_says,
-         answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, tensorboard_reads_what_is_exported,
+         answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, sweeps_are_tried_and_stopped, tensorboard_reads_what_is_exported,
          an_extended_run_is_one_curve, machines_are_those_of_the_file, receivers_are_told_of, nothing_in_it_was_left_out]
 
 

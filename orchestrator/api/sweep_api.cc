@@ -1,0 +1,247 @@
+#include "orchestrator/api/sweep_api.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "orchestrator/api/answer_fields.h"
+#include "orchestrator/api/answers.h"
+#include "orchestrator/api/change_api.h"
+#include "orchestrator/api/event_api.h"
+#include "orchestrator/api/shown_config.h"
+#include "orchestrator/sweeps/history.h"
+#include "orchestrator/text/run_csv.h"
+#include "orchestrator/text/sweep_text.h"
+
+namespace regatta::orchestrator::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using control::SweepRecord;
+using control::TrialRecord;
+using sweeps::TrialState;
+
+constexpr const char* kTrialStates[] = {"running", "paused", "finished", "failed"};
+constexpr const char* kKinds[] = {"uniform", "log_uniform", "integer", "choice"};
+constexpr const char* kCsvType = "text/csv; charset=utf-8";
+
+control::SweepDriver& known(control::SweepDriver* sweeps) {
+  if (sweeps != nullptr) return *sweeps;
+  throw base::Error(base::Code::NotFound, "this controller has no sweeps");
+}
+
+Json counts_json(const SweepRecord& record) {
+  std::map<TrialState, int> counts;
+  for (const TrialRecord& trial : record.trials) ++counts[trial.state];
+  Json json{{"planned", record.file.sweep.settings.trials}, {"tried", record.trials.size()}};
+  for (const TrialState state :
+       {TrialState::Running, TrialState::Paused, TrialState::Finished, TrialState::Failed}) {
+    json[kTrialStates[static_cast<std::size_t>(state)]] = counts[state];
+  }
+  return json;
+}
+
+Json budget_json(const sweeps::SweepSettings& settings) {
+  const bool asha = settings.method == sweeps::SweepMethod::Asha;
+  return {{"unit", settings.unit == sweeps::BudgetUnit::Steps ? "steps" : "samples"},
+          {"min", asha ? Json(settings.min_budget) : Json()},
+          {"max", settings.max_budget > 0 ? Json(settings.max_budget) : Json()},
+          {"factor", asha ? Json(settings.factor) : Json()}};
+}
+
+// ranking: of the record.
+Json best_json(const SweepRecord& record, const std::vector<sweeps::RankedTrial>& ranking) {
+  if (ranking.empty() || !std::isfinite(ranking.front().objective)) return nullptr;
+  const TrialRecord& best = record.trials.at(static_cast<std::size_t>(ranking.front().number - 1));
+  return {{"trial", best.number},
+          {"run", text_or_null(best.run)},
+          {"objective", number(ranking.front().objective)},
+          {"budget", ranking.front().budget},
+          {"values", sweeps::values_json(best.values)}};
+}
+
+Json summary_json(const SweepRecord& record, const std::vector<sweeps::RankedTrial>& ranking,
+                  const std::string& trouble) {
+  const sweeps::SweepSettings& settings = record.file.sweep.settings;
+  const Json file = sweeps::sweep_json(record.file.sweep);
+  Json objective = file.at("objective");
+  objective["metric"] = trainer::contract::metric_of(record.file.run);
+  return {{"id", text_or_null(record.id)},
+          {"name", record.file.run.name},
+          {"state", control::name_of(record.state)},
+          {"stops", record.stops},
+          {"reason", text_or_null(trouble)},
+          {"created", moment(record.created_utc)},
+          {"ended", moment(record.ended_utc)},
+          {"owner", text_or_null(record.owner)},
+          {"method", file.at("method")},
+          {"objective", std::move(objective)},
+          {"budget", budget_json(settings)},
+          {"concurrency", settings.concurrency},
+          {"seed", settings.seed},
+          {"counts", counts_json(record)},
+          {"best", best_json(record, ranking)}};
+}
+
+Json parameter_json(const sweeps::SweepParameter& parameter) {
+  const bool choice = parameter.kind == sweeps::ParameterKind::Choice;
+  Json json{{"key", parameter.key}, {"kind", kKinds[static_cast<std::size_t>(parameter.kind)]}};
+  json["low"] = choice ? Json() : number(parameter.low);
+  json["high"] = choice ? Json() : number(parameter.high);
+  json["log"] = parameter.logarithmic;
+  const auto list = [](const std::vector<sweeps::SweepValue>& values) {
+    Json all = Json::array();
+    for (const sweeps::SweepValue& value : values) {
+      all.push_back(std::visit([](const auto& each) { return Json(each); }, value));
+    }
+    return all;
+  };
+  json["choices"] = choice ? list(parameter.choices) : Json();
+  json["when"] = Json::object();
+  for (const sweeps::SweepCondition& each : parameter.when)
+    json["when"][each.key] = list(each.values);
+  return json;
+}
+
+Json trial_json(const TrialRecord& trial, const std::optional<runs::RunState>& run_state) {
+  Json reports = Json::array();
+  for (const sweeps::TrialReport& each : trial.reports) {
+    reports.push_back({{"budget", each.budget}, {"objective", number(each.objective)}});
+  }
+  return {{"number", trial.number},
+          {"run", text_or_null(trial.run)},
+          {"run_state", run_state ? Json(runs::name_of(*run_state)) : Json()},
+          {"state", kTrialStates[static_cast<std::size_t>(trial.state)]},
+          {"reason", text_or_null(trial.reason)},
+          {"values", sweeps::values_json(trial.values)},
+          {"goal", trial.goal > 0 ? Json(trial.goal) : Json()},
+          {"rank", nullptr},
+          {"objective", nullptr},
+          {"budget", nullptr},
+          {"reports", std::move(reports)},
+          {"started", moment(trial.started_utc)},
+          {"ended", moment(trial.ended)}};
+}
+
+// By number, with their places in the ranking. store: null: nothing is known of their runs.
+Json trials_json(const SweepRecord& record, const std::vector<sweeps::RankedTrial>& ranking,
+                 store::Store* store) {
+  Json trials = Json::array();
+  for (const TrialRecord& trial : record.trials) {
+    const auto run = store == nullptr || trial.run.empty() ? std::nullopt : store->run(trial.run);
+    trials.push_back(trial_json(trial, run ? std::optional(run->state) : std::nullopt));
+  }
+  int rank = 0;
+  for (const sweeps::RankedTrial& each : ranking) {
+    Json& trial = trials.at(static_cast<std::size_t>(each.number - 1));
+    trial["rank"] = ++rank;
+    trial["objective"] = number(each.objective);
+    trial["budget"] = each.budget > 0 ? Json(each.budget) : Json();
+  }
+  return trials;
+}
+
+std::vector<sweeps::RankedTrial> ranking_of(const SweepRecord& record) {
+  return sweeps::ranking(record.file.sweep.settings, control::history_of(record));
+}
+
+Json sweep_json(const SweepRecord& record, const std::string& trouble, store::Store* store) {
+  const std::vector<sweeps::RankedTrial> ranking = ranking_of(record);
+  Json json = summary_json(record, ranking, trouble);
+  json["parameters"] = Json::array();
+  for (const sweeps::SweepParameter& each : record.file.sweep.space.parameters()) {
+    json["parameters"].push_back(parameter_json(each));
+  }
+  json["rungs"] = Json::array();
+  for (const std::int64_t budget : sweeps::rung_budgets(record.file.sweep.settings)) {
+    if (budget > 0) json["rungs"].push_back(budget);
+  }
+  json["config"] = shown_config(trainer::contract::to_json(record.file.run));
+  json["trials"] = trials_json(record, ranking, store);
+  return json;
+}
+
+}  // namespace
+
+Response list_sweeps(control::SweepDriver* sweeps, const Call& call) {
+  const auto limit = static_cast<std::size_t>(call.integer("limit"));
+  const std::vector<std::string> states = call.words("state");
+  const std::string after = call.text("after").value_or("");
+  std::vector<control::SweepDriver::Shown> found;
+  if (sweeps != nullptr) found = sweeps->all();
+  std::erase_if(found, [&](const auto& each) {
+    return !states.empty() &&
+           std::find(states.begin(), states.end(), control::name_of(each->state)) == states.end();
+  });
+  const std::size_t total = found.size();
+  auto first = found.begin();
+  if (!after.empty()) {
+    first = std::find_if(found.begin(), found.end(),
+                         [&](const auto& each) { return each->id == after; });
+    if (first == found.end()) {
+      return parameter_problem("after", "is the `next` of no answer to this query; begin anew");
+    }
+    ++first;
+  }
+  Json rows = Json::array();
+  std::string last;
+  for (; first != found.end() && rows.size() < limit; ++first) {
+    last = (*first)->id;
+    rows.push_back(summary_json(**first, ranking_of(**first), sweeps->trouble(last)));
+  }
+  const bool more = first != found.end();
+  return json_response(
+      200, {{"sweeps", std::move(rows)}, {"total", total}, {"next", more ? Json(last) : Json()}});
+}
+
+Response submit_sweep(control::SweepDriver* sweeps, const Call& call) {
+  control::SweepDriver& driver = known(sweeps);
+  if (call.flag("dry_run")) {
+    SweepRecord record = driver.preview(call.request.body);
+    for (const sweeps::SweepAction& action : sweeps::next_actions(record.file.sweep, {}).actions) {
+      control::carry_out(action, 0, &record);
+    }
+    return json_response(200, sweep_json(record, "", nullptr));
+  }
+  const auto accepted =
+      driver.submit(call.request.body, key_of(call.request), asker_of(call.request.peer));
+  Response response =
+      json_response(accepted.created ? 201 : 200, sweep_json(*accepted.sweep, "", nullptr));
+  response.headers["Location"] = "/api/v1/sweeps/" + accepted.sweep->id;
+  return response;
+}
+
+Response show_sweep(control::SweepDriver* sweeps, store::Store& store, const std::string& name) {
+  const auto shown = known(sweeps).find(name);
+  return json_response(200, sweep_json(*shown, sweeps->trouble(shown->id), &store));
+}
+
+Response sweep_trials(control::SweepDriver* sweeps, store::Store& store, const std::string& name) {
+  const auto shown = known(sweeps).find(name);
+  Response response;
+  response.content_type = kCsvType;
+  const Json sweep = sweep_json(*shown, "", &store);
+  response.body =
+      text::csv_of(text::trial_rows(sweep), text::Audience::Program, text::trial_columns(sweep));
+  response.headers["Content-Disposition"] = "attachment; filename=\"" + shown->id + ".csv\"";
+  return response;
+}
+
+Response stop_sweep(control::SweepDriver* sweeps, const Call& call) {
+  control::SweepDriver& driver = known(sweeps);
+  const bool changed = driver.stop(call.names.at(0), asker_of(call.request.peer));
+  const auto shown = driver.find(call.names.at(0));
+  return json_response(changed ? 202 : 200, sweep_json(*shown, driver.trouble(shown->id), nullptr));
+}
+
+Response remove_sweep(control::SweepDriver* sweeps, const Call& call) {
+  control::SweepDriver& driver = known(sweeps);
+  const auto shown = driver.find(call.names.at(0));
+  driver.remove(shown->id, asker_of(call.request.peer));
+  return json_response(200, {{"id", shown->id}});
+}
+
+}  // namespace regatta::orchestrator::api

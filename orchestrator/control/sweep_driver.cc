@@ -1,0 +1,519 @@
+#include "orchestrator/control/sweep_driver.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "orchestrator/control/request_key.h"
+#include "orchestrator/control/sweep_objective.h"
+
+namespace regatta::orchestrator::control {
+namespace {
+
+using base::Code;
+using sweeps::TrialState;
+
+constexpr int kIdBytes = 3;
+constexpr std::size_t kLongestBegin = 50;  // of an id: with its end it fits into a tag
+constexpr int kTriedAtOnce = 256;          // trials whose values are looked at at a submission
+constexpr std::uint64_t kLargestFile = 64U << 20U;
+constexpr const char* kEnding = ".json";
+constexpr const char* kHalfWritten = ".json.tmp-";  // by one that was killed
+constexpr const char* kStoppedReason = "the sweep was stopped";
+
+std::string key_of(const SweepRecord& record, const TrialRecord& trial) {
+  return "sweep/" + record.id + "/" + std::to_string(trial.number);
+}
+
+sweeps::StartTrial start_of(const TrialRecord& trial) {
+  return {trial.number, trial.values, trial.goal};
+}
+
+std::int64_t goal_steps(const SweepRecord& record, const TrialRecord& trial) {
+  return sweeps::trial_config(record.file, start_of(trial)).steps;
+}
+
+// It trains no more, and all that it has trained is known.
+bool is_over(const runs::Run& run) {
+  return runs::is_over(run.state) && run.wanted != runs::Wanted::Resume && run.drained;
+}
+
+void end(TrialRecord* trial, TrialState state, std::string reason, double utc) {
+  trial->state = state;
+  trial->reason = std::move(reason);
+  trial->ended = utc;
+}
+
+bool may_pass(const base::Error& error) {
+  return error.code() == Code::Retry || error.code() == Code::Operator;
+}
+
+std::string words_of(const TrialRecord& trial, const std::string& sweep) {
+  return sweep + ", trial " + std::to_string(trial.number) + ": " + trial.reason;
+}
+
+bool any_runs(const SweepRecord& record) {
+  return std::any_of(record.trials.begin(), record.trials.end(),
+                     [](const TrialRecord& each) { return each.state == TrialState::Running; });
+}
+
+}  // namespace
+
+SweepDriver::SweepDriver(base::FileSystem& files, base::Clock& clock, Controller& controller,
+                         SweepDriverOptions options)
+    : files_(files),
+      clock_(clock),
+      controller_(controller),
+      options_(std::move(options)),
+      directory_(sweeps_directory(controller.runs_directory())) {}
+
+SweepDriver::~SweepDriver() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void SweepDriver::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void SweepDriver::run() {
+  std::unique_lock lock(mutex_);
+  while (!ends_) {
+    woken_ = false;
+    lock.unlock();
+    step();
+    lock.lock();
+    wake_.wait_for(lock, std::chrono::duration<double>(options_.look_seconds),
+                   [this] { return woken_ || ends_; });
+  }
+}
+
+void SweepDriver::wake() {
+  {
+    const std::scoped_lock lock(mutex_);
+    woken_ = true;
+  }
+  wake_.notify_all();
+}
+
+// What touches the runs directory. The directory has one work at a time, so that none that comes
+// late undoes a later one.
+template <typename Work>
+auto SweepDriver::on_disk(Work work) {
+  if (options_.shared == nullptr) return work();
+  return options_.shared->call(directory_, options_.write_seconds, std::move(work));
+}
+
+void SweepDriver::load() {
+  const auto texts = on_disk([files = &files_, directory = directory_] {
+    std::map<std::string, std::string> found;
+    for (const std::string& name : files->list(directory)) {
+      if (name.find(kHalfWritten) != std::string::npos) files->remove_file(directory / name);
+      if (!name.ends_with(kEnding) || name.front() == '.') continue;
+      try {
+        found[name] = files->read(directory / name, kLargestFile);
+      } catch (const base::Error& error) {
+        if (error.code() == Code::Operator || error.code() == Code::Retry) throw;
+        found[name] = "";
+      }
+    }
+    return found;
+  });
+  std::map<std::string, Shown> sweeps;
+  for (const auto& [name, text] : texts) {
+    try {
+      auto record = std::make_shared<SweepRecord>(parse_sweep_record(text));
+      if (record->id + kEnding != name) {
+        throw base::Error(Code::Operator, "it is of the sweep " + base::printable(record->id));
+      }
+      sweeps[record->id] = std::move(record);
+    } catch (const base::Error& error) {
+      base::log(base::LogLevel::Warning,
+                base::printable((directory_ / name).string()) + " is left out: " + error.what());
+    }
+  }
+  const std::scoped_lock lock(mutex_);
+  sweeps_.merge(sweeps);
+  loaded_ = true;
+}
+
+void SweepDriver::write(const SweepRecord& record) {
+  controller_.check_lease();
+  on_disk([files = &files_, directory = directory_, name = record.id + kEnding,
+           text = text_of(record)] {
+    if (files->create_directory(directory)) files->sync_directory(directory.parent_path());
+    base::replace_file(*files, directory / name, text);
+    return true;
+  });
+}
+
+SweepDriver::Shown SweepDriver::shown(const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = sweeps_.find(id);
+  return found == sweeps_.end() ? nullptr : found->second;
+}
+
+// The file first. Null where the sweep was removed.
+SweepDriver::Shown SweepDriver::update(const std::string& id, const Change& change) {
+  const std::unique_lock held(changing_, std::chrono::duration<double>(options_.write_seconds));
+  if (!held) throw base::Error(Code::Retry, directory_.string() + " does not answer; try again");
+  const Shown before = shown(id);
+  if (before == nullptr) return nullptr;
+  auto after = std::make_shared<SweepRecord>(*before);
+  if (!change(after.get())) return before;
+  write(*after);
+  {
+    const std::scoped_lock lock(mutex_);
+    sweeps_[id] = after;
+  }
+  tell(*before, *after);
+  return after;
+}
+
+std::string SweepDriver::new_id(const std::string& name) {
+  for (;;) {
+    std::string id = name.substr(0, kLongestBegin) + "-" + options_.random_hex(kIdBytes);
+    if (shown(id) == nullptr) return id;
+  }
+}
+
+SweepRecord SweepDriver::preview(const std::string& body) const {
+  SweepRecord record;
+  record.file = sweeps::parse_sweep_file(body, "sweep file");
+  sweeps::check_trials(record.file, kTriedAtOnce);
+  record.body_digest = base::digest_of(sweeps::to_json(record.file));
+  record.created_utc = clock_.utc_seconds();
+  return record;
+}
+
+std::optional<SweepDriver::Shown> SweepDriver::submitted_before(const std::string& key,
+                                                                const std::string& digest) {
+  if (const auto run = controller_.store().submitted_with(key)) refuse_key_of_submission(run->id);
+  if (const auto run = controller_.store().changed_with(key)) refuse_key_of_change(run->id);
+  for (const Shown& each : all()) {
+    if (each->idempotency_key != key) continue;
+    if (each->body_digest == digest) return each;
+    throw base::Error(Code::Conflict, "the idempotency key was used for sweep " + each->id +
+                                          " with another file; use a new key");
+  }
+  return std::nullopt;
+}
+
+SweepDriver::Accepted SweepDriver::submit(const std::string& body,
+                                          const std::optional<std::string>& idempotency_key,
+                                          const std::string& by) {
+  if (idempotency_key) check_key(*idempotency_key);
+  auto record = std::make_shared<SweepRecord>(preview(body));
+  record->owner = by;
+  record->idempotency_key = idempotency_key;
+  {
+    const std::unique_lock held(changing_, std::chrono::duration<double>(options_.write_seconds));
+    if (!held) throw base::Error(Code::Retry, directory_.string() + " does not answer; try again");
+    (void)all();  // which are read
+    if (idempotency_key) {
+      if (auto before = submitted_before(*idempotency_key, record->body_digest)) {
+        return {*before, false};
+      }
+    }
+    record->id = new_id(record->file.run.name);
+    write(*record);
+    const std::scoped_lock lock(mutex_);
+    sweeps_[record->id] = record;
+  }
+  note("sweep.submitted", by, record->id);
+  wake();
+  return {record, true};
+}
+
+bool SweepDriver::stop(const std::string& name, const std::string& by) {
+  bool stopped = false;
+  const std::string id = find(name)->id;
+  (void)update(id, [&](SweepRecord* record) {
+    if (record->stops || record->state != SweepState::Running) return false;
+    return stopped = record->stops = true;
+  });
+  if (!stopped) return false;
+  note("sweep.stop_asked", by, id);
+  wake();
+  return true;
+}
+
+void SweepDriver::remove(const std::string& name, const std::string& by) {
+  const std::string id = find(name)->id;
+  {
+    const std::unique_lock held(changing_, std::chrono::duration<double>(options_.write_seconds));
+    if (!held) throw base::Error(Code::Retry, directory_.string() + " does not answer; try again");
+    const Shown last = shown(id);
+    if (last == nullptr) return;
+    if (last->state == SweepState::Running) {
+      throw base::Error(Code::Conflict, "sweep " + id + " goes on; stop it first");
+    }
+    controller_.check_lease();
+    on_disk([files = &files_, path = directory_ / (id + kEnding)] {
+      files->remove_file(path);
+      files->sync_directory(path.parent_path());
+      return true;
+    });
+    const std::scoped_lock lock(mutex_);
+    sweeps_.erase(id);
+    troubles_.erase(id);
+  }
+  note("sweep.removed", by, id);
+}
+
+std::vector<SweepDriver::Shown> SweepDriver::all() {
+  std::vector<Shown> all;
+  const std::scoped_lock lock(mutex_);
+  if (!loaded_) {
+    throw base::Error(Code::Retry, "the sweeps are still being read; try again in a moment");
+  }
+  for (const auto& [id, each] : sweeps_) all.push_back(each);
+  std::sort(all.begin(), all.end(), [](const Shown& a, const Shown& b) {
+    return std::pair(b->created_utc, b->id) < std::pair(a->created_utc, a->id);
+  });
+  return all;
+}
+
+SweepDriver::Shown SweepDriver::find(const std::string& name) {
+  std::vector<Shown> named;
+  std::vector<std::string> names;
+  for (const Shown& each : all()) {
+    if (each->id == name) return each;
+    if (each->file.run.name == name) named.push_back(each);
+    names.push_back(each->id);
+    names.push_back(each->file.run.name);
+  }
+  if (named.size() == 1) return named.front();
+  const std::string shown_name = "'" + base::printable(name.substr(0, 100)) + "'";
+  if (named.size() > 1) {
+    throw base::Error(Code::NotFound, "several sweeps are called " + shown_name +
+                                          "; name one by its id: " + named[0]->id + ", " +
+                                          named[1]->id + (named.size() > 2 ? ", …" : ""));
+  }
+  const auto meant = base::closest(name, names);
+  throw base::Error(Code::NotFound, "no sweep " + shown_name +
+                                        (meant ? "; did you mean '" + *meant + "'?"
+                                               : "; 'regatta sweep ls' lists the sweeps"));
+}
+
+std::string SweepDriver::trouble(const std::string& id) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = troubles_.find(id);
+  return found == troubles_.end() ? "" : found->second.why;
+}
+
+void SweepDriver::step() {
+  std::vector<std::string> going_on;
+  try {
+    if (!loaded_) load();
+    // Which runs there are is known only then.
+    if (!controller_.adoption().done) return;
+    for (const Shown& each : all()) {
+      if (each->state == SweepState::Running) going_on.push_back(each->id);
+    }
+  } catch (const base::Error& error) {
+    base::log(base::LogLevel::Warning, std::string("sweeps: ") + error.what());
+    return;
+  }
+  for (const std::string& id : going_on) {
+    std::string why;
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto found = troubles_.find(id);
+      if (found != troubles_.end()) why = found->second.why;
+      if (!why.empty() && clock_.monotonic_seconds() < found->second.not_before) continue;
+    }
+    try {
+      advance(id);
+      const std::scoped_lock lock(mutex_);
+      troubles_.erase(id);
+    } catch (const base::Error& error) {
+      if (why != error.what()) {
+        base::log(base::LogLevel::Warning, "sweep " + id + ": " + error.what());
+      }
+      const std::scoped_lock lock(mutex_);
+      troubles_[id] = {error.what(), clock_.monotonic_seconds() + options_.pause_seconds};
+    }
+  }
+}
+
+// Decides, writes it down, then asks for what follows from it.
+void SweepDriver::advance(const std::string& id) {
+  const Shown now = update(id, [this](SweepRecord* record) { return decide(record); });
+  if (now == nullptr || now->state != SweepState::Running) return;
+  if (now->stops) return cancel_runs(*now);
+  std::vector<TrialRecord> asked;
+  try {
+    for (TrialRecord trial : now->trials) {
+      if (trial.state == TrialState::Running && ask(*now, &trial)) asked.push_back(trial);
+    }
+  } catch (const base::Error&) {
+    keep(id, asked);
+    throw;
+  }
+  keep(id, asked);
+}
+
+void SweepDriver::keep(const std::string& id, const std::vector<TrialRecord>& asked) {
+  if (asked.empty()) return;
+  (void)update(id, [&](SweepRecord* record) {
+    for (const TrialRecord& each : asked) {
+      record->trials[static_cast<std::size_t>(each.number - 1)] = each;
+    }
+    return true;
+  });
+}
+
+bool SweepDriver::decide(SweepRecord* record) {
+  bool changed = false;
+  for (TrialRecord& trial : record->trials) {
+    if (trial.state == TrialState::Running && observe(*record, &trial)) changed = true;
+  }
+  const double now = clock_.utc_seconds();
+  if (!record->stops) {
+    const sweeps::NextActions next = sweeps::next_actions(record->file.sweep, history_of(*record));
+    for (const sweeps::SweepAction& action : next.actions) carry_out(action, now, record);
+    if (next.done) record->state = SweepState::Done, record->ended_utc = now;
+    return changed || next.done || !next.actions.empty();
+  }
+  if (any_runs(*record)) return changed;
+  for (TrialRecord& trial : record->trials) {
+    if (trial.state == TrialState::Paused) end(&trial, TrialState::Finished, "", now);
+  }
+  record->state = SweepState::Stopped;
+  record->ended_utc = now;
+  return true;
+}
+
+// What has become of the run of a trial that trains.
+bool SweepDriver::observe(const SweepRecord& record, TrialRecord* trial) {
+  const double now = clock_.utc_seconds();
+  if (trial->run.empty()) return false;
+  const auto run = controller_.store().run(trial->run);
+  if (!run) {
+    // One that cannot be read at the moment is not gone.
+    if (controller_.adoption().refused > 0) return false;
+    end(trial, TrialState::Failed, "its run was removed", now);
+    return true;
+  }
+  if (!is_over(*run)) return false;
+  if (run->state == runs::RunState::Failed) {
+    const std::vector<runs::Attempt> attempts = controller_.store().attempts(run->number);
+    const bool diverged = !attempts.empty() && attempts.back().reason == "diverged";
+    end(trial, diverged ? TrialState::Finished : TrialState::Failed,
+        diverged ? "diverged" : run->error, now);
+    return true;
+  }
+  if (run->state != runs::RunState::Succeeded) {
+    if (record.stops) {
+      end(trial, TrialState::Finished, kStoppedReason, now);
+    } else {
+      end(trial, TrialState::Failed, "its run was cancelled", now);
+    }
+    return true;
+  }
+  const std::int64_t steps = goal_steps(record, *trial);
+  if (run->summary.steps < steps) {  // it is to go on
+    if (record.stops) end(trial, TrialState::Finished, kStoppedReason, now);
+    return record.stops;
+  }
+  const sweeps::SweepSettings& settings = record.file.sweep.settings;
+  const double objective = objective_of(controller_.store(), *run, settings.objective, steps);
+  const bool in_steps = settings.unit == sweeps::BudgetUnit::Steps;
+  const bool at_goal = run->summary.step >= steps;
+  const std::int64_t trained = in_steps ? run->summary.step : run->summary.samples;
+  const bool open_end = trial->goal == 0;  // as far as its file says
+  trial->reports.push_back({at_goal && !open_end ? trial->goal : trained, objective});
+  // One that stops at its target would not go on, whatever its goal.
+  const bool met = run->summary.time_to_accuracy_seconds && record.file.run.stop_at_target;
+  if (met || !at_goal) {
+    end(trial, TrialState::Finished, "met its target", now);
+  } else if (open_end) {
+    end(trial, TrialState::Finished, "", now);
+  } else if (record.stops) {
+    end(trial, TrialState::Finished, kStoppedReason, now);
+  }
+  return true;
+}
+
+// Those that train, of a sweep that stops; one may have been asked for without an answer.
+void SweepDriver::cancel_runs(const SweepRecord& record) {
+  std::vector<TrialRecord> ended;
+  for (TrialRecord trial : record.trials) {
+    if (trial.state != TrialState::Running) continue;
+    std::string run = trial.run;
+    if (run.empty()) {
+      const auto before = controller_.store().submitted_with(key_of(record, trial));
+      if (before) {
+        trial.run = run = before->id;
+      } else {
+        end(&trial, TrialState::Finished, kStoppedReason, clock_.utc_seconds());
+      }
+      ended.push_back(trial);
+    }
+    const auto known = run.empty() ? std::nullopt : controller_.store().run(run);
+    if (known && !runs::is_over(known->state)) (void)controller_.cancel(run, record.owner);
+  }
+  keep(record.id, ended);
+}
+
+// Has a run made, or go on, where the trial needs it. Whether something is to be kept of that.
+bool SweepDriver::ask(const SweepRecord& record, TrialRecord* trial) {
+  try {
+    if (trial->run.empty()) {
+      runs::LabelChange label;
+      label.add_tags = {tag_of(record)};
+      const std::string text =
+          trainer::contract::to_json(sweeps::trial_config(record.file, start_of(*trial)));
+      trial->run = controller_.submit(text, key_of(record, *trial), {}, record.owner, label).run.id;
+      return true;
+    }
+    const auto run = controller_.store().run(trial->run);
+    if (!run || !is_over(*run) || run->state != runs::RunState::Succeeded) return false;
+    const std::int64_t steps = goal_steps(record, *trial);
+    if (run->summary.steps >= steps) return false;
+    (void)controller_.extend(trial->run, "{\"steps\": " + std::to_string(steps) + "}",
+                             key_of(record, *trial) + "/" + std::to_string(trial->goal),
+                             record.owner);
+    return false;
+  } catch (const base::Error& error) {
+    if (may_pass(error)) throw;
+    end(trial, TrialState::Failed, error.what(), clock_.utc_seconds());
+    return true;
+  }
+}
+
+void SweepDriver::note(const char* kind, const std::string& by, const std::string& words,
+                       const std::string& run) {
+  store::Event event;
+  event.kind = kind;
+  event.by = by;
+  event.words = words;
+  event.run = run;
+  try {
+    controller_.store().note(event);
+  } catch (const base::Error& error) {
+    base::log(base::LogLevel::Warning, words + ": " + error.what());
+  }
+}
+
+void SweepDriver::tell(const SweepRecord& before, const SweepRecord& after) {
+  for (std::size_t i = 0; i < after.trials.size(); ++i) {
+    const TrialRecord& trial = after.trials[i];
+    const bool failed_before =
+        i < before.trials.size() && before.trials[i].state == TrialState::Failed;
+    if (trial.state != TrialState::Failed || failed_before) continue;
+    note("sweep.trial_failed", "", words_of(trial, after.id), trial.run);
+  }
+  if (before.state == after.state) return;
+  note(after.state == SweepState::Done ? "sweep.done" : "sweep.stopped", "", after.id);
+}
+
+}  // namespace regatta::orchestrator::control
