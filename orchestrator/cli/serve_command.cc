@@ -304,6 +304,13 @@ void note(store::Store& store, const char* kind, std::string words) {
   }
 }
 
+void begin(control::Controller& controller, control::SweepDriver& sweeps, store::Store& store,
+           const std::string& words) {
+  controller.start();
+  sweeps.start();
+  note(store, "controller.started", words);
+}
+
 // lost: why it ends, written before the signal was sent; empty: somebody asked for it.
 void wait_for_end(const sigset_t& signals, store::Store& store, const std::string& lost) {
   int received = 0;
@@ -372,9 +379,7 @@ int serve(const ServeOptions& options, const Program& program) {
       controller, files, base::system_clock(),
       api::ApiOptions{options.page_directory, checkpoint_options(trainer, environment), watched,
                       &shared, &webhooks, program.commit, planner.get(), &sweeps});
-  controller.start();
-  sweeps.start();
-  note(store, "controller.started", program.version + ", runs in " + runs.string());
+  begin(controller, sweeps, store, program.version + ", runs in " + runs.string());
   const auto beside = look_after(store, *api, defaults, {options.first_look_seconds});
   opening.open(api.get());
   announce_ready(server->url(), ready_message(server->url(), data, runs, trainer));
