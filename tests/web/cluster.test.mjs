@@ -11,7 +11,8 @@ import { Visitor, launch } from "./setup.mjs";
 import { sourcesOf } from "./sources.mjs";
 
 const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
-const sums = await sourcesOf(`export * from "./src/cluster/sums"; export * as show from "./src/base/format";`);
+const sums = await sourcesOf(`export * from "./src/cluster/sums";
+      export * from "./src/base/device"; export * as show from "./src/base/format";`);
 const { show } = sums;
 
 const skip = missingController();

@@ -11,6 +11,8 @@ const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
 const pure = await sourcesOf(`export * from "./src/base/colours";
       export * from "./src/compare/series"; export * from "./src/compare/differences";
       export * from "./src/compare/figures"; export * from "./src/compare/names";
+      export * from "./src/compare/drawing"; export * from "./src/base/device";
+      export * from "./src/time/time_figures";
       export * as checkpoints from "./src/checkpoints/checkpoints";
       export { doing } from "./src/checkpoints/checkpoints_api";
       export { Refusal } from "./src/base/request";`);
@@ -250,11 +252,55 @@ test("runs of one name are told apart by their ids", () => {
 });
 
 test("figures are called otherwise than what is counted in another way", () => {
-  const title = (key) => pure.kFigures.find((figure) => figure.key === key).title;
-  assert.notEqual(title("hours"), "GPU-hours"); // the axis, from each first step
-  assert.match(title("speed"), /20 steps/);
-  const { help } = pure.kFigures.find(({ key }) => key === "since");
-  assert.match(help, /target/); // run_json.cc since_submission()
+  const figure = (key) => pure.figuresIn("GPU").find((one) => one.key === key);
+  assert.notEqual(figure("hours").title, "GPU-hours"); // the axis, from each first step
+  assert.match(figure("speed").title, /20 steps/);
+  assert.match(figure("since").help, /target/); // run_json.cc since_submission()
+});
+
+test("hours are those of GPUs only where no run was on CPUs", () => {
+  const gpu = { device: "NVIDIA H200" };
+  const cpu = { device: "CPU (AVX-512)" };
+  for (const [runs, hours, title] of [
+    [[gpu], "GPU-hours", "GPU-hours with start"],
+    [[cpu], "rank-hours", "Rank-hours with start"],
+    [[gpu, cpu], "rank-hours", "Rank-hours with start"],
+    [[{ device: null }], "GPU-hours", "GPU-hours with start"],
+  ]) {
+    const unit = pure.unitOf(runs);
+    assert.equal(pure.axisTitle("device_hours", unit), hours);
+    assert.equal(pure.placeText("device_hours", unit, 0.25), `0.25 ${hours}`);
+    const figure = pure.figuresIn(unit).find(({ key }) => key === "hours");
+    assert.equal(figure.title, title);
+    assert.match(figure.help, new RegExp(`axis ${hours} `));
+  }
+  assert.equal(pure.axisOfRun("device_hours", cpu).over, "by rank-hours");
+  assert.equal(pure.axisOfRun("device_hours", gpu).name, "GPU-hours");
+  assert.equal(pure.axisTitle("step", "rank"), "steps");
+});
+
+test("a value just below its target is told from it, in the legend and on the line", () => {
+  const plain = (text) => text.replaceAll("\u202f", " ");
+  const of = (metric, target) => ({ metric, target });
+  const drawing = (value, target, isFraction = true) => ({
+    ...{ name: "metric", title: "", isFraction, target },
+    curves: [{ key: "a", x: [1], y: [0.3] }, { key: "b", x: [1], y: [value] }],
+  });
+  const text = (value, subject, one = drawing(value, subject.target)) =>
+    plain(pure.valueText(one, value, subject));
+  const accuracy = of("mlm_accuracy", 0.7);
+  assert.equal(text(0.69996, accuracy), "69.996 %");
+  assert.equal(text(0.702, accuracy), "70.2 %");
+  assert.equal(plain(pure.targetText(drawing(0.69996, 0.7), [accuracy])), "target 70.000 %");
+  assert.equal(plain(pure.targetText(drawing(0.5, 0.7), [accuracy])), "target 70.0 %");
+  assert.equal(pure.targetText(drawing(0.5, null), [accuracy]), null);
+  const loss = of("mlm_loss", 2.5);
+  assert.equal(text(2.5004, loss, drawing(2.5004, 2.5, false)), "2.5004");
+  // Of several metrics the axis has plain figures; other series have no target.
+  assert.equal(text(0.69996, accuracy, drawing(0.69996, null, false)), "0.70");
+  const rate = { ...drawing(0.7, null, false), name: "learning_rate" };
+  assert.equal(text(0.0001234, accuracy, rate), "0.000123");
+  assert.equal(plain(pure.aroundText(drawing(0.7, 0.7), 0.7)), "70.0 %");
 });
 
 const kEmpty = { name: "", steps: "", target: "", seed: "", json: "" };

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ControllerHealth, Polling, RunEvent, Version } from "../base/api";
 import { api } from "../base/api";
 import { now as clockNow } from "../base/clock";
+import { unitOf } from "../base/device";
 import * as show from "../base/format";
 import { usePoll } from "../base/poll";
 import { setQuery } from "../base/route";
@@ -25,7 +26,6 @@ import {
   historyOf,
   longestWait,
   replayedHours,
-  unitOf,
   waits,
 } from "./sums";
 

@@ -1,10 +1,11 @@
 import { useMemo, useState } from "preact/hooks";
 import type uPlot from "uplot";
+import type { Unit } from "../base/device";
 import * as show from "../base/format";
 import type { Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
 import { Swatch } from "../parts/swatch";
-import type { Moment, Unit } from "./sums";
+import type { Moment } from "./sums";
 
 const kHour = 3600;
 const kInstant = 1e-3; // seconds

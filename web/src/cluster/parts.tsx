@@ -1,13 +1,14 @@
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import type { ControllerHealth, RunEvent } from "../base/api";
+import type { Unit } from "../base/device";
 import * as show from "../base/format";
 import { When } from "../parts/when";
 import type { NodePage } from "../nodes/nodes_api";
 import { kNodeStates } from "../nodes/nodes_api";
 import type { FullRow } from "./cluster_api";
 import { kMostEvents } from "./cluster_api";
-import type { EventSum, Sum, Unit } from "./sums";
+import type { EventSum, Sum } from "./sums";
 import { byCause, byNodeState, byOutcome, byOwner, launchEnds, nodeEvents } from "./sums";
 
 export function Part({

@@ -108,15 +108,6 @@ export interface Moment {
   ranks: number; // of those that run
 }
 
-// What a rank of these runs is, which chart and tables are named by: a GPU, unless some of them run
-// on CPUs, or none says on what and there are no GPUs.
-export function unitOf(runs: Pick<FullRow, "device">[], hasGpus: boolean): Unit {
-  const devices = runs.flatMap(({ device }) => device ?? []);
-  if (devices.length === 0) return hasGpus ? "GPU" : "rank";
-  return devices.some((device) => /^cpu\b/i.test(device)) ? "rank" : "GPU";
-}
-export type Unit = "GPU" | "rank";
-
 // An older answer beside what is not over by a newer one: what is no longer there has ended since.
 export function endedSince(runs: FullRow[], active: FullPage | undefined, at: number): FullRow[] {
   if (!active || active.next != null) return runs;

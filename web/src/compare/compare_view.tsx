@@ -2,6 +2,8 @@ import type { RefObject } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Look } from "../base/colours";
 import { kMostColours, lookOf, slotsOf } from "../base/colours";
+import type { Unit } from "../base/device";
+import { unitOf } from "../base/device";
 import * as show from "../base/format";
 import { useShortcuts } from "../base/keys";
 import { go, setQuery } from "../base/route";
@@ -12,9 +14,10 @@ import { useRefuge } from "../parts/refuge";
 import { AddRun } from "./add_run";
 import type { Axis, Known, SeriesName } from "./compare_api";
 import { axisOf, kAxes, kDefaultSeries, kSeries, seriesOf } from "./compare_api";
-import type { Drawing, Subject } from "./curves";
 import { SeriesChart } from "./curves";
 import { configRows, environmentRows, hasHidden, planRows, seedGroups } from "./differences";
+import type { Drawing, Subject } from "./drawing";
+import { axisTitle } from "./drawing";
 import type { Drawn } from "./known";
 import { useCharts, useRuns } from "./known";
 import { Legend } from "./legend";
@@ -38,12 +41,14 @@ const setRuns = (ids: string[], more: Record<string, string | null> = {}) =>
 function Tools({
   query,
   axis,
+  unit,
   series,
   hasGroups,
   onAdd,
 }: {
   query: URLSearchParams;
   axis: Axis;
+  unit: Unit;
   series: SeriesName[];
   hasGroups: boolean;
   onAdd: () => void;
@@ -66,9 +71,9 @@ function Tools({
             setQuery({ x: value === "wall" ? null : value })
           }
         >
-          {Object.entries(kAxes).map(([name, title]) => (
+          {Object.keys(kAxes).map((name) => (
             <option key={name} value={name}>
-              {title}
+              {axisTitle(name as Axis, unit)}
             </option>
           ))}
         </select>
@@ -118,7 +123,11 @@ function subjectsOf(known: Known[], groups: Known[][], looks: Map<string, Look>)
     const look = looks.get(key);
     const seeds = group.length;
     const hidden = seeds > 1 && group.some(({ run }) => hasHidden(run));
-    return look ? [{ key, name: names.get(key) ?? key, seeds, hasHidden: hidden, look }] : [];
+    const run = group[0]?.run;
+    if (!look || !run) return [];
+    const { metric } = run;
+    const target = group.every((one) => one.run.target === run.target) ? run.target : null;
+    return [{ key, name: names.get(key) ?? key, seeds, hasHidden: hidden, metric, target, look }];
   });
   return { subjects, members };
 }
@@ -267,7 +276,8 @@ function Comparison({
   const parts = useMemo(() => partsOf(known, withPlans), [known, withPlans]);
   const asked = query.get("only");
   const only = subjects.some(({ key }) => key === asked) ? asked : null;
-  const shown = { known, names, looks, base };
+  const unit = unitOf(known.map(({ run }) => run));
+  const shown = { known, names, looks, base, unit };
   const all = query.get("all") === "1";
   return (
     <>
@@ -276,6 +286,7 @@ function Comparison({
         members={members}
         drawings={drawings}
         axis={drawn?.axis ?? "wall"}
+        unit={unit}
         follow={follow}
         names={names}
         only={only}
@@ -291,6 +302,7 @@ function Comparison({
           drawing={drawing}
           subjects={subjects}
           axis={drawn?.axis ?? "wall"}
+          unit={unit}
           only={only}
           full={full}
           zoom={zoom}
@@ -441,6 +453,7 @@ export function CompareView({ query }: { query: URLSearchParams }) {
         <Tools
           query={query}
           axis={axis}
+          unit={unitOf(runs)}
           series={series}
           hasGroups={seedGroups(runs).length > 0}
           onAdd={add}

@@ -1,51 +1,15 @@
 import { useCallback, useMemo } from "preact/hooks";
 import type uPlot from "uplot";
-import type { Look } from "../base/colours";
-import * as show from "../base/format";
+import type { Unit } from "../base/device";
 import { againLine, kAgainName } from "../parts/branches";
 import type { Line, Pen, Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
-import type { Axis, SeriesName } from "./compare_api";
-import { kAxes, kIsClock, kSeries } from "./compare_api";
+import type { Axis } from "./compare_api";
+import { kIsClock, kSeries } from "./compare_api";
+import type { Drawing, Subject } from "./drawing";
+import { alongText, axisTitle, placeText, targetText, valueText } from "./drawing";
 import type { Curve } from "./series";
 import { joined, newestOf, rangeOf, valueAt } from "./series";
-
-// What a line is of: a run, or several that differ by seed only.
-export interface Subject {
-  key: string; // id of the (first) run
-  name: string;
-  seeds: number; // 1: a run by itself
-  hasHidden: boolean; // several, and values of their variables are not known
-  look: Look;
-}
-
-export interface Drawing {
-  name: SeriesName;
-  title: string;
-  isFraction: boolean;
-  target: number | null; // where all of them have the same
-  curves: Curve[]; // one a subject
-}
-
-// A place on the axis as text.
-function alongText(axis: Axis, x: number): string {
-  if (axis === "wall" || axis === "wall_since_submission") return show.clock(x);
-  if (axis === "device_hours") return String(Number(x.toPrecision(3)));
-  return x >= 1e6 ? show.number(x) : show.count(x);
-}
-export function placeText(axis: Axis, x: number): string {
-  if (axis === "step") return `step ${show.count(x)}`;
-  const unit = { wall: "", wall_since_submission: " since submission", samples: " samples" };
-  return alongText(axis, x) + (axis === "device_hours" ? " GPU-hours" : unit[axis]);
-}
-export function valueText(drawing: Drawing, value: number | null): string {
-  return drawing.isFraction ? show.percent(value) : figure(value);
-}
-// Also of what is tiny, such as learning rates.
-function figure(value: number | null): string {
-  if (value == null || value === 0 || Math.abs(value) >= 0.01) return show.number(value);
-  return value.toPrecision(3);
-}
 
 function bands(pen: Pen, curves: Curve[], subjects: Subject[], only: string | null) {
   const { context, box } = pen;
@@ -88,19 +52,21 @@ function targetLine(pen: Pen, value: number, text: string) {
   context.restore();
 }
 
-function summaryOf(drawing: Drawing, subjects: Subject[], axis: Axis): string {
+function summaryOf(drawing: Drawing, subjects: Subject[], by: string): string {
   const ends = drawing.curves.map((curve, index) => {
     const last = newestOf(curve).value;
-    const what = last == null ? "nothing" : `${valueText(drawing, last)} at the end`;
-    return `${subjects[index]?.name}: ${what}`;
+    const subject = subjects[index];
+    const what = last == null ? "nothing" : `${valueText(drawing, last, subject)} at the end`;
+    return `${subject?.name}: ${what}`;
   });
-  return `${drawing.title} by ${kAxes[axis]}. ${ends.join("; ")}`;
+  return `${drawing.title} by ${by}. ${ends.join("; ")}`;
 }
 
 interface CurvesProps {
   drawing: Drawing;
   subjects: Subject[];
   axis: Axis;
+  unit: Unit; // of hours
   only: string | null; // the subject that is isolated
   full: Span;
   zoom: Span | null;
@@ -110,9 +76,10 @@ interface CurvesProps {
 
 // For readers who hear where the cursor is: the legend, which has the values, does not speak.
 function valuesText(drawing: Drawing, subjects: Subject[], x: number): string {
-  const values = drawing.curves.map(
-    (curve, index) => `${subjects[index]?.name} ${valueText(drawing, valueAt(curve, x))}`,
-  );
+  const values = drawing.curves.map((curve, index) => {
+    const subject = subjects[index];
+    return `${subject?.name} ${valueText(drawing, valueAt(curve, x), subject)}`;
+  });
   return `: ${values.join("; ")}`;
 }
 
@@ -142,7 +109,7 @@ function linesOf({ curves }: Drawing, subjects: Subject[], only: string | null) 
 
 // One series of all subjects. The legend is the page's, beside all charts.
 export function SeriesChart(props: CurvesProps) {
-  const { drawing, subjects, axis, only, full, zoom, onZoom, onCursor } = props;
+  const { drawing, subjects, axis, unit, only, full, zoom, onZoom, onCursor } = props;
   const { data, lines } = useMemo(
     () => linesOf(drawing, subjects, only),
     [drawing.curves, JSON.stringify(subjects), only],
@@ -151,23 +118,25 @@ export function SeriesChart(props: CurvesProps) {
   const overlay = useCallback(
     (pen: Pen) => {
       bands(pen, drawing.curves, subjects, only);
-      if (target != null) targetLine(pen, target, `target ${valueText(drawing, target)}`);
+      const text = targetText(drawing, subjects);
+      if (target != null && text != null) targetLine(pen, target, text);
     },
     [drawing, subjects, only],
   );
   const time = kIsClock[axis] === true;
+  const by = axisTitle(axis, unit);
   return (
     <div class="compared" data-series={drawing.name}>
       <Chart
         title={drawing.title}
-        summary={summaryOf(drawing, subjects, axis)}
+        summary={summaryOf(drawing, subjects, by)}
         readout={(index) => {
           const x = index == null ? null : data[0][index];
           if (data[0].length === 0) return "no run has values of it";
-          if (x == null) return `by ${kAxes[axis]}`;
+          if (x == null) return `by ${by}`;
           return (
             <>
-              <b>{placeText(axis, x)}</b>
+              <b>{placeText(axis, unit, x)}</b>
               <span class="visually-hidden">{valuesText(drawing, subjects, x)}</span>
             </>
           );
@@ -186,7 +155,7 @@ export function SeriesChart(props: CurvesProps) {
         zoom={zoom}
         onZoom={onZoom}
         x={{
-          name: time ? `${kAxes[axis]} (s)` : kAxes[axis],
+          name: time ? `${by} (s)` : by,
           isClock: time,
           ...(!time && { text: (x: number) => alongText(axis, x) }),
         }}

@@ -1,4 +1,6 @@
 import type { Run } from "../base/api";
+import type { Unit } from "../base/device";
+import { hoursIn } from "../base/device";
 import * as show from "../base/format";
 import type { Known } from "./compare_api";
 import { deviation, mean } from "./series";
@@ -25,7 +27,7 @@ export function gpuHours({ attempts }: Pick<Known, "attempts">): number | null {
 
 const plain = (value: number | null) => show.number(value);
 
-export const kFigures: Figure[] = [
+const kFigures: Figure[] = [
   {
     key: "value",
     title: "Metric",
@@ -52,10 +54,8 @@ export const kFigures: Figure[] = [
   },
   {
     key: "hours",
-    title: "GPU-hours with start",
-    help:
-      "ranks × hours of all attempts from begin to end (the axis GPU-hours begins with the first " +
-      "step of each); on CPU runs a rank is a process",
+    title: "GPU-hours with start", // figuresIn() names it by what a rank is
+    help: "",
     of: gpuHours,
     text: plain,
     against: "share",
@@ -109,6 +109,17 @@ export const kFigures: Figure[] = [
     against: "count",
   },
 ];
+
+export function figuresIn(unit: Unit): Figure[] {
+  const isGpu = unit === "GPU";
+  const rank = isGpu ? "" : "; on CPU runs a rank is a process";
+  const help =
+    `ranks × hours of all attempts from begin to end (the axis ${hoursIn(unit)} begins with the ` +
+    `first step of each)${rank}`;
+  return kFigures.map((one) =>
+    one.key === "hours" ? { ...one, title: `${isGpu ? "GPU" : "Rank"}-hours with start`, help } : one,
+  );
+}
 
 function signed(value: number, text: string): string {
   return value > 0 ? `+${text}` : value < 0 ? `−${text}` : text;

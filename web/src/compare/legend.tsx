@@ -1,13 +1,14 @@
 import { useEffect, useState } from "preact/hooks";
+import type { Unit } from "../base/device";
 import { runHash } from "../base/route";
 import { StateBadge } from "../parts/icons";
 import { Name } from "../parts/name";
 import { Swatch } from "../parts/swatch";
 import type { Axis, Known } from "./compare_api";
-import type { Drawing, Subject } from "./curves";
-import { placeText, valueText } from "./curves";
-import type { Curve } from "./series";
 import { textOf } from "./differences";
+import type { Drawing, Subject } from "./drawing";
+import { aroundText, placeText, valueText } from "./drawing";
+import type { Curve } from "./series";
 import { newestOf, valueAt } from "./series";
 
 function Actions({
@@ -99,8 +100,8 @@ function Line(props: LineProps) {
         const count = curve?.ends?.length ?? seeds;
         return (
           <td key={drawing.name} class="num" data-name={drawing.title}>
-            {valueText(drawing, value)}
-            {around != null && ` ± ${valueText(drawing, around)}`}
+            {valueText(drawing, value, subject)}
+            {around != null && ` ± ${aroundText(drawing, around)}`}
             {value != null && count < seeds && ` (${count} of ${seeds})`}
           </td>
         );
@@ -130,6 +131,7 @@ export function Legend({
   members,
   drawings,
   axis,
+  unit,
   follow,
   ...rest
 }: Choices & {
@@ -137,12 +139,13 @@ export function Legend({
   members: Map<string, Known[]>; // by subject
   drawings: Drawing[];
   axis: Axis;
+  unit: Unit; // of hours
   follow: { current: (x: number | null) => void }; // where to be told of the cursor
 }) {
   const [cursor, setCursor] = useState<number | null>(null);
   follow.current = setCursor;
   useEffect(() => setCursor(null), [axis]);
-  const at = cursor == null ? "newest values" : `values at ${placeText(axis, cursor)}`;
+  const at = cursor == null ? "newest values" : `values at ${placeText(axis, unit, cursor)}`;
   return (
     <div class="scroll">
       <table class="legend-table cards">

@@ -1,5 +1,6 @@
 import type { Run } from "../base/api";
 import type { Look } from "../base/colours";
+import type { Unit } from "../base/device";
 import * as show from "../base/format";
 import { runHash } from "../base/route";
 import { StateBadge } from "../parts/icons";
@@ -8,13 +9,14 @@ import { Swatch } from "../parts/swatch";
 import type { Known } from "./compare_api";
 import type { Row } from "./differences";
 import type { Figure } from "./figures";
-import { against, kFigures, spread } from "./figures";
+import { against, figuresIn, spread } from "./figures";
 
 export interface Shown {
   known: Known[]; // in the order of the address
   names: Map<string, string>; // by id
   looks: Map<string, Look>;
   base: Known | null;
+  unit: Unit; // of hours
 }
 
 function Heading({ of: { run }, names, looks }: Pick<Shown, "names" | "looks"> & { of: Known }) {
@@ -29,12 +31,12 @@ function Heading({ of: { run }, names, looks }: Pick<Shown, "names" | "looks"> &
   );
 }
 
-function Meanings() {
+function Meanings({ figures }: { figures: Figure[] }) {
   return (
     <details class="fold">
       <summary>What the figures are</summary>
       <dl class="details">
-        {kFigures.map(({ key, title, help }) => (
+        {figures.map(({ key, title, help }) => (
           <div key={key}>
             <dt>{title}</dt>
             <dd>{help}</dd>
@@ -51,7 +53,15 @@ function metricName(figure: Figure, run: Run | undefined, isMixed: boolean) {
   return <span class="small">{show.metricTitle(run.metric)}</span>;
 }
 
-function Means({ group, isMixed }: { group: Known[]; isMixed: boolean }) {
+function Means({
+  group,
+  figures,
+  isMixed,
+}: {
+  group: Known[];
+  figures: Figure[];
+  isMixed: boolean;
+}) {
   const first = group[0]?.run;
   return (
     <tr class="mean" data-mean={first?.id}>
@@ -62,7 +72,7 @@ function Means({ group, isMixed }: { group: Known[]; isMixed: boolean }) {
         </span>
       </th>
       <td data-name="State">{show.kDash}</td>
-      {kFigures.map((figure) => {
+      {figures.map((figure) => {
         const { mean, around } = spread(figure, group);
         return (
           <td key={figure.key} class="num" data-name={figure.title} data-key={figure.key}>
@@ -79,6 +89,7 @@ function Means({ group, isMixed }: { group: Known[]; isMixed: boolean }) {
 // What the runs came to, one a line, and how far from the baseline.
 export function FigureTable({ groups, ...shown }: Shown & { groups: Known[][] }) {
   const { known, names, base } = shown;
+  const figures = figuresIn(shown.unit);
   const name = base && names.get(base.run.id);
   const isMixed = known.some(({ run }) => run.metric !== known[0]?.run.metric);
   return (
@@ -95,7 +106,7 @@ export function FigureTable({ groups, ...shown }: Shown & { groups: Known[][] })
             <tr>
               <th scope="col">Run</th>
               <th scope="col">State</th>
-              {kFigures.map(({ key, title }) => (
+              {figures.map(({ key, title }) => (
                 <th key={key} scope="col" class="num">
                   {title}
                 </th>
@@ -112,7 +123,7 @@ export function FigureTable({ groups, ...shown }: Shown & { groups: Known[][] })
                 <td data-name="State">
                   <StateBadge state={one.run.state} />
                 </td>
-                {kFigures.map((figure) => (
+                {figures.map((figure) => (
                   <td key={figure.key} class="num" data-name={figure.title} data-key={figure.key}>
                     {figure.text(figure.of(one), one.run)}
                     {metricName(figure, one.run, isMixed)}
@@ -124,12 +135,12 @@ export function FigureTable({ groups, ...shown }: Shown & { groups: Known[][] })
               </tr>
             ))}
             {groups.map((group) => (
-              <Means key={`mean ${group[0]?.run.id}`} group={group} isMixed={isMixed} />
+              <Means key={`mean ${group[0]?.run.id}`} {...{ group, figures, isMixed }} />
             ))}
           </tbody>
         </table>
       </div>
-      <Meanings />
+      <Meanings figures={figures} />
     </section>
   );
 }

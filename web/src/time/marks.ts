@@ -15,7 +15,7 @@ import type { Table } from "../parts/chart_data";
 import { failed } from "../run/standstill";
 import { moment } from "../run/strip";
 import type { AxisName } from "./time_figures";
-import { kAxes, placeOfStep, waitOf } from "./time_figures";
+import { axisOfRun, kAxes, placeOfStep, waitOf } from "./time_figures";
 
 export type Tone = "bad" | "warn" | "muted";
 export interface Mark {
@@ -200,9 +200,13 @@ export function wordsOf(group: Mark[]): string {
   return [...counts].map(([word, n]) => (n > 1 ? `${n} × ${word}` : word)).join(", ");
 }
 
-export function tableOfMarks(marks: Mark[], axis: AxisName): Table {
+export function tableOfMarks(
+  marks: Mark[],
+  axis: AxisName,
+  run: Pick<Run, "device">,
+): Table {
   return {
-    columns: [kAxes[axis].name, "Time", "Event"],
+    columns: [axisOfRun(axis, run).name, "Time", "Event"],
     rows: marks.map((mark) => [
       Number(mark.x.toFixed(3)),
       mark.at == null ? null : show.utc(mark.at),

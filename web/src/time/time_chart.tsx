@@ -14,7 +14,7 @@ import { EventLane, kMarkWidth } from "./lane";
 import type { Mark } from "./marks";
 import { clusters, worstOf } from "./marks";
 import type { AxisName, Curve, Idle, Point } from "./time_figures";
-import { aligned, kAxes } from "./time_figures";
+import { aligned, axisOfRun, kAxes } from "./time_figures";
 
 export interface OtherCurve {
   name: string;
@@ -133,7 +133,7 @@ function useDrawing(
         const look = { colour: "good", pattern: [], side: "left" as const };
         level(pen, labels, { value: run.target, text, ...look });
       }
-      if (reached != null) crossing(pen, labels, reached, placeText(axis, reached));
+      if (reached != null) crossing(pen, labels, reached, placeText(axis, run, reached));
       drawCheckpoints(pen, marks);
       drawMarks(pen, labels, marks, ((span.max - span.min) / box.width) * ratio);
       const newest = curve.kept[curve.kept.length - 1];
@@ -146,17 +146,18 @@ function useDrawing(
   );
 }
 
-export function placeText(axis: AxisName, place: number): string {
+export function placeText(axis: AxisName, run: Pick<Run, "device">, place: number): string {
   if (kAxes[axis].isClock) return show.clock(place);
-  if (axis === "device_hours") return `${show.number(place)} GPU-hours`;
+  if (axis === "device_hours") return `${show.number(place)} ${axisOfRun(axis, run).name}`;
   return `${show.count(place)} ${axis === "step" ? "steps" : "samples"}`;
 }
 
 function summaryOf({ run, axis, curve, others, marks, idle }: TimeChartProps): string {
   const last = curve.kept[curve.kept.length - 1];
-  const parts = [`${show.metricTitle(run.metric)} ${kAxes[axis].over}`];
+  const parts = [`${show.metricTitle(run.metric)} ${axisOfRun(axis, run).over}`];
   if (last) {
-    parts.push(`now ${show.metric(run.metric, last[1], run.target)} at ${placeText(axis, last[0])}`);
+    const at = placeText(axis, run, last[0]);
+    parts.push(`now ${show.metric(run.metric, last[1], run.target)} at ${at}`);
   }
   if (run.target != null) parts.push(`target ${show.metric(run.metric, run.target, run.value)}`);
   if (others.length > 0) parts.push(`beside it ${others.map((one) => one.name).join(", ")}`);
@@ -225,14 +226,14 @@ export function TimeChart(props: TimeChartProps) {
     });
     return (
       <>
-        {placeText(axis, at)}: <b>{said.join(", ")}</b>
+        {placeText(axis, run, at)}: <b>{said.join(", ")}</b>
       </>
     );
   };
   return (
     <div class="time-chart">
       <Chart
-        title={`${show.metricTitle(run.metric)} ${kAxes[axis].over}`}
+        title={`${show.metricTitle(run.metric)} ${axisOfRun(axis, run).over}`}
         summary={summaryOf(props)}
         readout={readout}
         height={340}
@@ -246,7 +247,7 @@ export function TimeChart(props: TimeChartProps) {
         overlay={overlay}
         zoom={zoom}
         onZoom={setZoom}
-        x={kAxes[axis]}
+        x={axisOfRun(axis, run)}
         sync={null}
         file={run.id}
         of={run.name}
@@ -255,7 +256,7 @@ export function TimeChart(props: TimeChartProps) {
         marks={marks}
         span={zoom ?? full}
         box={box}
-        place={(x) => placeText(axis, x)}
+        place={(x) => placeText(axis, run, x)}
         onPick={setPicked}
       />
       <Legend lines={lines} />

@@ -1,5 +1,6 @@
 // What is computed for the view of time to accuracy. Pure, so that tests need no browser.
 import type { Charts, EvaluationRow, Prediction, Run, Series } from "../base/api";
+import { hoursIn, unitOf } from "../base/device";
 import * as show from "../base/format";
 import type { Branch, Placed } from "../parts/branches";
 import { branchesOf } from "../parts/branches";
@@ -28,6 +29,13 @@ export const kAxes = {
 export type AxisName = keyof typeof kAxes;
 export const axisOf = (text: string | null): AxisName =>
   text != null && Object.hasOwn(kAxes, text) ? (text as AxisName) : "wall";
+
+// The axis as it is named for a run: hours are those of its ranks, GPUs or not.
+export function axisOfRun(axis: AxisName, run: Pick<Run, "device">) {
+  if (axis !== "device_hours") return kAxes[axis];
+  const hours = hoursIn(unitOf([run]));
+  return { title: hours, over: `by ${hours}`, name: hours, isClock: false };
+}
 
 export type Point = [x: number, value: number];
 export interface Curve {

@@ -13,6 +13,7 @@ import { drawnName } from "../base/format";
 import { usePoll } from "../base/poll";
 import { Refusal } from "../base/request";
 import { setQuery, useRoute } from "../base/route";
+import type { Table } from "../parts/chart_data";
 import { Choice } from "../parts/choice";
 import { DataTable } from "../parts/data_table";
 import { ErrorPanel } from "../parts/notices";
@@ -30,6 +31,7 @@ import { TimeChart } from "./time_chart";
 import type { AxisName } from "./time_figures";
 import {
   axisOf,
+  axisOfRun,
   bestOf,
   curveOf,
   idleOf,
@@ -44,7 +46,7 @@ import {
 import { WhereItWent } from "./where_it_went";
 
 const kBesideEvery = 10_000; // ms; a run that is laid beside may train on
-const kChoices = Object.entries(kAxes).map(([name, { title }]) => [name as AxisName, title] as const);
+const kAxisNames = Object.keys(kAxes) as AxisName[];
 const kDashes = [[6, 4], [2, 3], [8, 3, 2, 3], [1, 4], [12, 4]];
 
 // A list in the address: no word twice, and what is no such list has none of them.
@@ -139,7 +141,15 @@ function useEach<T>(
   return all;
 }
 
-function Marks({ marks, axis, cut }: { marks: Mark[]; axis: AxisName; cut: boolean }) {
+function Marks({
+  marks,
+  table,
+  cut,
+}: {
+  marks: Mark[];
+  table: () => Table;
+  cut: boolean;
+}) {
   const [open, setOpen] = useState(false);
   if (marks.length === 0) return null;
   return (
@@ -149,7 +159,7 @@ function Marks({ marks, axis, cut }: { marks: Mark[]; axis: AxisName; cut: boole
         the curve
       </button>
       {cut && <span class="small"> Older events than the newest {kMostEvents} are left out.</span>}
-      {open && <DataTable caption="Events on the curve" table={tableOfMarks(marks, axis)} />}
+      {open && <DataTable caption="Events on the curve" table={table()} />}
     </section>
   );
 }
@@ -251,7 +261,7 @@ export function TimeTab({
         <Choice
           legend="By"
           group="time-axis"
-          of={kChoices}
+          of={kAxisNames.map((name) => [name, axisOfRun(name, run).title] as const)}
           chosen={asked}
           onChoose={(name) => setQuery({ x: name === "wall" ? null : name }, "replace")}
         />
@@ -266,7 +276,7 @@ export function TimeTab({
         </p>
       )}
       <Expected run={run} prediction={prediction} />
-      <Marks marks={marks} axis={axis} cut={isCut} />
+      <Marks marks={marks} table={() => tableOfMarks(marks, axis, run)} cut={isCut} />
       {told && <ReachedTable run={run} time={told.time} elapsed={elapsed} />}
       {told && (
         <WhereItWent
