@@ -185,6 +185,13 @@ std::string resume_text(const runs::Run& run) {
                                            : " starts it again");
 }
 
+// What another attempt of a run begins with.
+std::string another_attempt(const runs::Run& run, std::string_view from, std::string_view anew) {
+  return run.summary.checkpoint_step >= 0
+             ? std::string(from) + " from the newest checkpoint"
+             : std::string(anew) + " again, as there is no checkpoint yet";
+}
+
 std::string next_of_silent(const runs::Run& run, const RunParts& parts) {
   const std::string look = "; `regatta-train stacks --directory " +
                            base::shell_word(run.directory) + "` on its node shows where it stands";
@@ -197,7 +204,7 @@ std::string next_of_silent(const runs::Run& run, const RunParts& parts) {
                   : "nothing, as long as its process lives; it may be evaluating or saving, and if "
                     "it does not go on, `") +
          base::shown_command("regatta requeue", run.id) +
-         "` starts another attempt from the newest checkpoint" + look;
+         "` starts " + another_attempt(run, "another attempt", "it") + look;
 }
 
 std::string next_of(const runs::Run& run, const RunParts& parts,
@@ -223,7 +230,8 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
                std::to_string(run.summary.steps);
       }
       return "it ends at its target or at step " + std::to_string(run.summary.steps) +
-             "; should an attempt end early, another goes on from the newest checkpoint";
+             "; should an attempt end early, another " +
+             another_attempt(run, "goes on", "begins");
     case runs::RunState::Stopping:
       if (run.wanted == runs::Wanted::Requeue) {
         return "it waits in its turn for another attempt as soon as it has saved, and is killed if "

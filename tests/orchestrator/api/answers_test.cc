@@ -206,6 +206,26 @@ TEST(Answers, SayWhatAResumedRunGoesOnFrom) {
             "nothing; `regatta resume demo-1` lets it go on from its newest checkpoint");
 }
 
+TEST(Answers, SpeakOfACheckpointOnceThereIsOne) {
+  runs::Run run;
+  run.id = "demo-1";
+  run.state = runs::RunState::Running;
+  run.summary.steps = 9000;
+  const auto next = [&] {
+    return explain_json(run, {}, {}, std::nullopt, kNow)["next"].get<std::string>();
+  };
+  const auto ends_with = [](const std::string& text) { return testing::EndsWith(text); };
+  EXPECT_EQ(next(),
+            "it ends at its target or at step 9000; should an attempt end early, another begins "
+            "again, as there is no checkpoint yet");
+  run.summary.checkpoint_step = 0;
+  EXPECT_THAT(next(), ends_with("another goes on from the newest checkpoint"));
+  run.summary.last_record_utc = kNow - 3600;
+  EXPECT_THAT(next(), testing::HasSubstr("` starts another attempt from the newest checkpoint; "));
+  run.summary.checkpoint_step = -1;
+  EXPECT_THAT(next(), testing::HasSubstr("` starts it again, as there is no checkpoint yet; "));
+}
+
 // A cancel that ended in SIGKILL looked like one that had saved.
 TEST(Answers, SayWhatACancelLost) {
   runs::Run run;
