@@ -175,10 +175,11 @@ test("curves are the API's along any axis, and their table says so", async () =>
   let compared = 0;
   for (const [index, id] of ids.entries()) {
     const { evaluations } = await seeded.ask(`runs/${id}/evaluations`);
-    for (const { step, value, abandoned } of evaluations) {
+    for (const { step, value, abandoned, attempt } of evaluations) {
       const row = rows.find(([at]) => at === show.count(step));
       if (abandoned || !row) continue;
       assert.equal(Number(row[1 + index]), Number(value.toPrecision(6)), `${id} at ${step}`);
+      assert.equal(Number(row[1 + ids.length + index]), attempt, `attempt of ${id} at ${step}`);
       compared += 1;
     }
   }

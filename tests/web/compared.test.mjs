@@ -12,7 +12,7 @@ const pure = await sourcesOf(`export * from "./src/base/colours";
       export * from "./src/compare/series"; export * from "./src/compare/differences";
       export * from "./src/compare/figures"; export * from "./src/compare/names";
       export * from "./src/compare/drawing"; export * from "./src/base/device";
-      export * from "./src/time/time_figures";
+      export { axisOfRun } from "./src/time/time_figures"; export * from "./src/parts/places";
       export * as checkpoints from "./src/checkpoints/checkpoints";
       export { doing } from "./src/checkpoints/checkpoints_api";
       export { Refusal } from "./src/base/request";`);
@@ -162,6 +162,29 @@ test("steps that were trained again are a line of their own, and no line crosses
   assert.deepEqual(wall.starts, [7]);
   assert.deepEqual([1.5, 2, 4, 7].map((at) => pure.valueAt(wall, at)), [8.5, 8, null, 7]);
   assert.equal(pure.valueAt(ofClock("step"), 4.5), 7.5);
+});
+
+test("a table tells the step and the attempt of each run's values", () => {
+  const bucket = (to, to_step, attempt, abandoned = false) => ({ to, to_step, attempt, abandoned });
+  const buckets = [bucket(1, 10, 1), bucket(3, 20, 1, true), bucket(5, 20, 2), bucket(6, 30, 2)];
+  const last = [0.1, 0.2, 0.25, null];
+  const series = { loss: last.map((value) => [0, 1, value, 1]) };
+  const curve = pure.curveOf({ x: "wall", runs: [{ id: "a", steps: { buckets, series } }] }, "a", "loss");
+  const [kept, again] = [curve.placesOf(false), curve.placesOf(true)];
+  assert.deepEqual([...kept.keys()], [1, 5], "no value, no place");
+  assert.deepEqual([...again], [[3, { step: 20, attempt: 1 }]]);
+  const table = { columns: ["Time", "a", "b"], rows: [[1, 0.1, null], [3, null, 7], [5, 0.25, null]] };
+  const along = [1, 3, 5];
+  const a = { name: "a", places: kept };
+  assert.deepEqual(pure.withPlaces(table, along, [a, { name: "none", places: new Map() }], false), {
+    columns: ["Time", "a", "b", "Step", "Attempt"],
+    rows: [[1, 0.1, null, 10, 1], [3, null, 7, null, null], [5, 0.25, null, 20, 2]],
+  });
+  const b = { name: "b", places: again };
+  assert.deepEqual(pure.withPlaces(table, along, [a, b], true), {
+    columns: ["Time", "a", "b", "a: attempt", "b: attempt"],
+    rows: [[1, 0.1, null, 1, null], [3, null, 7, null, 1], [5, 0.25, null, 2, null]],
+  });
 });
 
 const known = (config, more = {}) => ({ run: { config, ...more }, attempts: [], plan: null });

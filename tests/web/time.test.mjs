@@ -331,11 +331,16 @@ test("the curve by any clock is what the evaluations say", async () => {
     await page.getByRole("heading", { name: /^Masked accuracy (by|since)/ }).waitFor();
     const table = await chartTable(page);
     await table.locator("th", { hasText: head }).first().waitFor();
+    const heads = await textsOf(table.locator("thead th"));
+    const column = (word) => heads.findIndex((one, i) => i > 1 && one.toLowerCase().endsWith(word));
+    assert.equal(column("step") > 0, choice !== "steps", `${choice}: ${heads}`);
     const rows = (await rowsOf(table)).filter((row) => row[1] !== show.kDash).slice(0, count);
     assert.equal(rows.length, count, choice);
     rows.forEach((row, i) => {
       near(figure(row[0]), placeOf(all[i]), 1e-5 * placeOf(all[i]) + 2e-3);
       near(figure(row[1]), all[i].value, 1e-6);
+      assert.equal(figure(row[column("attempt")]), all[i].attempt, choice);
+      if (choice !== "steps") assert.equal(figure(row[column("step")]), all[i].step, choice);
     });
   }
   assert.match(page.url(), /x=device_hours/);
@@ -563,7 +568,7 @@ test("other curves are chosen by key and stay in the address; a lost one is told
   const stale = `#/runs/${id}/time?with=gone-1,%25E0,${id}&reference=no`;
   await page.evaluate((hash) => void (location.hash = hash), stale);
   await visitor.sees("Not drawn: gone-1 is not known");
-  await table.locator("th", { hasText: other }).waitFor({ state: "detached" });
+  await table.locator("th", { hasText: other }).first().waitFor({ state: "detached" });
   assert.ok(!(await columns()).includes(id), "it is not beside itself");
   await page.locator("figure.chart canvas").waitFor();
   await visitor.leave(/status of 40[04]/);
@@ -790,7 +795,7 @@ test("a run that is laid beside and trains on is drawn as far as it has come", a
   const visitor = await arrive(`/runs/${id}/time?with=${live.id}`);
   const { page } = visitor;
   const table = await chartTable(page);
-  await table.locator("th", { hasText: live.id }).waitFor();
+  await table.locator("th", { hasText: live.id }).first().waitFor();
   const column = (await textsOf(table.locator("thead th"))).indexOf(live.id);
   const points = async () =>
     (await rowsOf(table)).filter((row) => row[column] !== show.kDash).length;

@@ -22,7 +22,7 @@ import type { Drawn } from "./known";
 import { useCharts, useRuns } from "./known";
 import { Legend } from "./legend";
 import { namesOf } from "./names";
-import { kNoPoints, meanOf, pointsOf } from "./series";
+import { curveOf, kNoPoints, meanOf } from "./series";
 import type { Part } from "./tables";
 import { DifferenceTable, FigureTable } from "./tables";
 
@@ -143,8 +143,8 @@ function drawingsOf(drawn: Drawn, subjects: Subject[], members: Map<string, Know
   return drawn.series.map((name) => {
     const curves = subjects.map(({ key }) => {
       const runs = members.get(key) ?? [];
-      const points = runs.map(({ run }) => pointsOf(drawn.charts, run.id, name));
-      return points.length > 1 ? meanOf(key, points) : { key, ...(points[0] ?? kNoPoints) };
+      const points = runs.map(({ run }) => curveOf(drawn.charts, run.id, name));
+      return points.length > 1 ? meanOf(key, points) : { ...(points[0] ?? kNoPoints), key };
     });
     if (name !== "metric") {
       const isFraction = kFractions.includes(name);

@@ -4,6 +4,8 @@ import type { Unit } from "../base/device";
 import { againLine, kAgainName } from "../parts/branches";
 import type { Line, Pen, Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
+import { tableOf } from "../parts/chart_data";
+import { withPlaces } from "../parts/places";
 import type { Axis } from "./compare_api";
 import { kIsClock, kSeries } from "./compare_api";
 import type { Drawing, Subject } from "./drawing";
@@ -107,13 +109,30 @@ function linesOf({ curves }: Drawing, subjects: Subject[], only: string | null) 
   };
 }
 
+// The values of all subjects; of those that are a run, also the step and the attempt.
+export function tableOfCurves(
+  { curves, title }: Drawing,
+  { data, lines }: ReturnType<typeof linesOf>,
+  x: { name: string; axis: Axis },
+) {
+  const places = [false, true].flatMap((again) =>
+    curves.flatMap(({ placesOf }, index) => {
+      const name = lines[index]?.name ?? "";
+      if (!placesOf) return [];
+      return [{ name: again ? `${name}, ${kAgainName}` : name, places: placesOf(again) }];
+    }),
+  );
+  return withPlaces(tableOf(x, lines, data, title), data[0], places, x.axis === "step");
+}
+
 // One series of all subjects. The legend is the page's, beside all charts.
 export function SeriesChart(props: CurvesProps) {
   const { drawing, subjects, axis, unit, only, full, zoom, onZoom, onCursor } = props;
-  const { data, lines } = useMemo(
+  const drawn = useMemo(
     () => linesOf(drawing, subjects, only),
     [drawing.curves, JSON.stringify(subjects), only],
   );
+  const { data, lines } = drawn;
   const target = drawing.target;
   const overlay = useCallback(
     (pen: Pen) => {
@@ -125,6 +144,7 @@ export function SeriesChart(props: CurvesProps) {
   );
   const time = kIsClock[axis] === true;
   const by = axisTitle(axis, unit);
+  const name = time ? `${by} (s)` : by;
   return (
     <div class="compared" data-series={drawing.name}>
       <Chart
@@ -144,6 +164,7 @@ export function SeriesChart(props: CurvesProps) {
         height={kSeries[drawing.name].evaluation ? 320 : 240}
         data={data as uPlot.AlignedData}
         lines={lines}
+        table={() => tableOfCurves(drawing, drawn, { name, axis })}
         full={full}
         values={(low, high) => rangeOf(drawing.curves, [low, high, target])}
         format={(value) =>
@@ -155,7 +176,7 @@ export function SeriesChart(props: CurvesProps) {
         zoom={zoom}
         onZoom={onZoom}
         x={{
-          name: time ? `${by} (s)` : by,
+          name,
           isClock: time,
           ...(!time && { text: (x: number) => alongText(axis, x) }),
         }}

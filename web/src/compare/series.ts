@@ -2,6 +2,8 @@ import type { Charts } from "../base/api";
 import type { Branch, Placed } from "../parts/branches";
 import { branchesOf } from "../parts/branches";
 import { isDrawn } from "../parts/chart_data";
+import type { Places } from "../parts/places";
+import { placesIn } from "../parts/places";
 import type { SeriesName } from "./compare_api";
 import { kIsClock, kSeries } from "./compare_api";
 
@@ -17,15 +19,18 @@ export interface Points {
 export interface Curve extends Points {
   key: string; // id of the run, of a group's first run
   deviation?: number[]; // sample standard deviation at each x, of a group
+  placesOf?: (again: boolean) => Places; // of a run
   ends?: number[]; // newest values of its members; those without points have none
 }
 
 export const kNoPoints: Points = { x: [], y: [] };
 
+const chartOf = (charts: Charts, id: string, name: SeriesName) =>
+  charts.runs.find((one) => one.id === id)?.[kSeries[name].evaluation ? "evaluations" : "steps"];
+
 // One series of one run, with what was trained again after a resume beside it.
 export function pointsOf(charts: Charts, id: string, name: SeriesName): Points {
-  const run = charts.runs.find((one) => one.id === id);
-  const chart = run?.[kSeries[name].evaluation ? "evaluations" : "steps"];
+  const chart = chartOf(charts, id, name);
   const found: Placed[] = [];
   chart?.buckets.forEach(({ to: x, attempt, abandoned: again }, index) => {
     const value = chart.series[name]?.[index]?.[2];
@@ -37,6 +42,11 @@ export function pointsOf(charts: Charts, id: string, name: SeriesName): Points {
     return kIsClock[charts.x] && starts.length > 0 ? { ...points, starts } : points;
   };
   return again.x.length > 0 ? { ...of(kept), again: of(again) } : of(kept);
+}
+
+export function curveOf(charts: Charts, id: string, name: SeriesName): Curve {
+  const placesOf = (again: boolean) => placesIn(chartOf(charts, id, name), name, again);
+  return { key: id, ...pointsOf(charts, id, name), placesOf };
 }
 
 // The index of the last x that is at most this; −1: none is.

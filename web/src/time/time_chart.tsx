@@ -6,7 +6,11 @@ import * as show from "../base/format";
 import { againLine, kAgainName } from "../parts/branches";
 import type { Line, Pen, Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
+import type { Series, Table } from "../parts/chart_data";
+import { tableOf } from "../parts/chart_data";
 import { Name } from "../parts/name";
+import type { Places } from "../parts/places";
+import { withPlaces } from "../parts/places";
 import { Swatch } from "../parts/swatch";
 import { Labels, crossing, diamond, forecast, level } from "../run/curve_marks";
 import { roomFor } from "../run/curve_rows";
@@ -20,6 +24,7 @@ export interface OtherCurve {
   name: string;
   points: Point[];
   starts?: number[]; // of a run: where pieces begin
+  placesOf?: (again: boolean) => Places; // likewise
   colour: string;
   dash: number[];
 }
@@ -181,6 +186,22 @@ function linesOf({ run, curve, others, own }: TimeChartProps): Line[] {
   ];
 }
 
+// The values of all curves; of runs also the step and the attempt.
+function tableOfCurves(props: TimeChartProps, lines: Line[], data: Series, title: string): Table {
+  const { run, axis, curve, others } = props;
+  const places = [
+    { name: lines[0]?.name ?? "", places: curve.placesOf(false) },
+    { name: kAgainName, places: curve.placesOf(true) },
+    ...others.flatMap(({ name, placesOf }) => (placesOf ? [{ name, places: placesOf(false) }] : [])),
+  ];
+  return withPlaces(
+    tableOf(axisOfRun(axis, run), lines, data, title),
+    data[0],
+    places,
+    axis === "step",
+  );
+}
+
 function Legend({ lines }: { lines: Line[] }) {
   const named = lines.filter((line) => line.name !== "");
   if (named.length < 2) return null;
@@ -214,6 +235,7 @@ export function TimeChart(props: TimeChartProps) {
     [curve, others],
   );
   const lines = linesOf(props);
+  const title = `${show.metricTitle(run.metric)} ${axisOfRun(axis, run).over}`;
   const values = useMemo(() => roomFor(run.metric, [run.target]), [run.target, run.metric]);
   const readout = (index: number | null) => {
     const newest = curve.kept[curve.kept.length - 1]?.[0];
@@ -233,12 +255,13 @@ export function TimeChart(props: TimeChartProps) {
   return (
     <div class="time-chart">
       <Chart
-        title={`${show.metricTitle(run.metric)} ${axisOfRun(axis, run).over}`}
+        title={title}
         summary={summaryOf(props)}
         readout={readout}
         height={340}
         data={data}
         lines={lines}
+        table={() => tableOfCurves(props, lines, data as unknown as Series, title)}
         full={full}
         values={values}
         format={(value) =>

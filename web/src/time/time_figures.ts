@@ -4,6 +4,8 @@ import { hoursIn, unitOf } from "../base/device";
 import * as show from "../base/format";
 import type { Branch, Placed } from "../parts/branches";
 import { branchesOf } from "../parts/branches";
+import type { Places } from "../parts/places";
+import { placesIn } from "../parts/places";
 import type { Kind, Strip } from "../run/strip";
 import { moment } from "../run/strip";
 import type { Earlier, Reference } from "./time_api";
@@ -42,6 +44,7 @@ export interface Curve {
   kept: Point[]; // what the newest weights have gone through
   abandoned: Point[]; // trained again since
   starts: { kept: number[]; abandoned: number[] }; // where pieces of them begin
+  placesOf: (again: boolean) => Places;
 }
 
 export function curveOf(series: Series | undefined): Curve {
@@ -57,6 +60,7 @@ export function curveOf(series: Series | undefined): Curve {
     kept: pointsOf(kept),
     abandoned: pointsOf(again),
     starts: { kept: kept.starts, abandoned: again.starts },
+    placesOf: (isAgain) => placesIn(series, "metric", isAgain),
   };
 }
 export const seriesOf = (charts: Charts | null, id: string): Series | undefined =>

@@ -181,8 +181,9 @@ function useOthers(run: Run, axis: AxisName, ids: string[], names: string[]) {
       const name = drawnName(id);
       if (charts === null) notes.push(`${name} is not known`);
       if (!charts) continue;
-      const { kept: points, starts } = curveOf(charts.runs[0]?.evaluations);
-      add({ name, points, starts: starts.kept, ...lookOf(slots.get(id) ?? 0) }, "has no evaluation");
+      const { kept: points, starts, placesOf } = curveOf(charts.runs[0]?.evaluations);
+      const look = lookOf(slots.get(id) ?? 0);
+      add({ name, points, starts: starts.kept, placesOf, ...look }, "has no evaluation");
     }
     names.forEach((whole, i) => {
       const reference = references.get(whole);
