@@ -147,6 +147,38 @@ pageTest(
 );
 
 pageTest(
+  "a run that Slurm has suspended has a word, a shape and a colour of its own",
+  () => {
+    const texts = ["training, step 5 of 10", "suspended by Slurm, step 5 of 10"];
+    return texts.map((state_text, i) => {
+      const metrics = series({ steps: 5 });
+      const run = { ...follow(makeRun(`run-${i}`), metrics), state: "running", state_text };
+      return { run, metrics, log: "", events: [] };
+    });
+  },
+  async (fixture) => {
+    const visitor = await Visitor.arrive(browser, fixture.url);
+    const { page } = visitor;
+    const badgeOf = (place) =>
+      page.locator(`${place} .badge`).evaluate((badge) => ({
+        word: badge.textContent,
+        shape: badge.querySelector("path").getAttribute("d"),
+        colour: getComputedStyle(badge).color,
+      }));
+    const row = (id) => `tbody tr:has(a[href="#/runs/${id}"])`;
+    await page.locator(row("run-1")).waitFor();
+    const [running, suspended] = [await badgeOf(row("run-0")), await badgeOf(row("run-1"))];
+    assert.deepEqual([running.word, suspended.word], ["running", "suspended"]);
+    assert.notEqual(running.shape, suspended.shape);
+    assert.notEqual(running.colour, suspended.colour);
+    await page.locator('a[href="#/runs/run-1"]').click();
+    await page.locator(".run-state .badge").waitFor();
+    assert.deepEqual(await badgeOf(".run-state"), suspended);
+    await visitor.leave();
+  },
+);
+
+pageTest(
   "curves of a thinned series say what they leave out",
   () => {
     const metrics = series({ steps: 4000, stepSeconds: 0.1, evaluateEvery: 500 });

@@ -411,6 +411,10 @@ export function hasEnded(run: Pick<Run, "state">): boolean {
   return ["succeeded", "stopped", "failed", "cancelled"].includes(run.state);
 }
 
+// By Slurm. The API has no field for it; its text begins so.
+export const isSuspended = (run: Pick<Run, "state" | "state_text">) =>
+  run.state === "running" && run.state_text.startsWith("suspended");
+
 const run = (id: string) => `runs/${encodeURIComponent(id)}`;
 
 export const api = {

@@ -4,7 +4,7 @@ import { api } from "../base/api";
 import * as show from "../base/format";
 import { messageOf } from "../base/request";
 import { Dialog } from "../parts/dialog";
-import { StateBadge } from "../parts/icons";
+import { RunBadge } from "../parts/icons";
 import { Name } from "../parts/name";
 import { When } from "../parts/when";
 
@@ -85,7 +85,7 @@ export function AddRun({
                   >
                     <Name text={name} />
                     <span class="small">{run.id}</span>
-                    <StateBadge state={run.state} />
+                    <RunBadge run={run} />
                     <span class="small">
                       {there ? "is compared" : <When at={run.created_at} ago />}
                     </span>

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Unit } from "../base/device";
 import { runHash } from "../base/route";
-import { StateBadge } from "../parts/icons";
+import { RunBadge } from "../parts/icons";
 import { Name } from "../parts/name";
 import { Swatch } from "../parts/swatch";
 import type { Axis, Known } from "./compare_api";
@@ -52,7 +52,7 @@ function Member({ known: { run }, group }: { known: Known; group: boolean }) {
     <span class="member">
       <a href={runHash(run.id)}>{run.id}</a>
       {group && <span class="small">seed {textOf(run.config?.seed)}</span>}
-      <StateBadge state={run.state} />
+      <RunBadge run={run} />
     </span>
   );
 }

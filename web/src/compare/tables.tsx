@@ -3,7 +3,7 @@ import type { Look } from "../base/colours";
 import type { Unit } from "../base/device";
 import * as show from "../base/format";
 import { runHash } from "../base/route";
-import { StateBadge } from "../parts/icons";
+import { RunBadge } from "../parts/icons";
 import { Name } from "../parts/name";
 import { Swatch } from "../parts/swatch";
 import type { Known } from "./compare_api";
@@ -121,7 +121,7 @@ export function FigureTable({ groups, ...shown }: Shown & { groups: Known[][] })
                   {one === base && <span class="mark">baseline</span>}
                 </th>
                 <td data-name="State">
-                  <StateBadge state={one.run.state} />
+                  <RunBadge run={one.run} />
                 </td>
                 {figures.map((figure) => (
                   <td key={figure.key} class="num" data-name={figure.title} data-key={figure.key}>

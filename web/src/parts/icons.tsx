@@ -1,4 +1,5 @@
-import type { State } from "../base/api";
+import type { Run, State } from "../base/api";
+import { isSuspended } from "../base/api";
 
 export function Sail() {
   return (
@@ -22,14 +23,32 @@ const kShapes: Record<State, string> = {
 };
 const kFilled = new Set<State>(["running", "stopped"]);
 
-export function StateBadge({ state }: { state: State }) {
-  const known = Object.hasOwn(kShapes, state) ? state : "queued";
+interface BadgeProps {
+  name: string;
+  kind: string; // its class
+  shape: string;
+  isFilled?: boolean;
+}
+function Badge({ name, kind, shape, isFilled = false }: BadgeProps) {
   return (
-    <span class={`badge ${known}`}>
+    <span class={`badge ${kind}`}>
       <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
-        <path d={kShapes[known]} class={kFilled.has(state) ? "filled" : "line"} />
+        <path d={shape} class={isFilled ? "filled" : "line"} />
       </svg>
-      {state}
+      {name}
     </span>
   );
+}
+
+export function StateBadge({ state }: { state: State }) {
+  const known = Object.hasOwn(kShapes, state) ? state : "queued";
+  const isFilled = kFilled.has(state);
+  return <Badge name={state} kind={known} shape={kShapes[known]} isFilled={isFilled} />;
+}
+
+// A run's state, or that Slurm has suspended it, which the API calls running.
+const kSuspended = "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zM6.4 6v4M9.6 6v4";
+export function RunBadge({ run }: { run: Pick<Run, "state" | "state_text"> }) {
+  if (!isSuspended(run)) return <StateBadge state={run.state} />;
+  return <Badge name="suspended" kind="suspended" shape={kSuspended} />;
 }

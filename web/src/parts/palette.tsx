@@ -6,7 +6,7 @@ import { shortcuts, shownKeys } from "../base/keys";
 import { messageOf } from "../base/request";
 import { go, runHash } from "../base/route";
 import { Dialog } from "./dialog";
-import { StateBadge } from "./icons";
+import { RunBadge } from "./icons";
 
 const kMostRuns = 8;
 const kPauseMilliseconds = 120; // of somebody who types
@@ -128,7 +128,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
                   onClick={() => take(choice)}
                 >
                   <span class="cut">{choice.text}</span>
-                  {choice.run && <StateBadge state={choice.run.state} />}
+                  {choice.run && <RunBadge run={choice.run} />}
                 </li>
               ))}
             </ul>

@@ -3,7 +3,7 @@ import { hasEnded } from "../base/api";
 import * as show from "../base/format";
 import { runHash } from "../base/route";
 import { Figure } from "../parts/figure";
-import { StateBadge } from "../parts/icons";
+import { RunBadge } from "../parts/icons";
 import { LongText } from "../parts/long_text";
 import { Progress } from "../runs/columns";
 import type { RunActions } from "./actions";
@@ -126,7 +126,7 @@ export function Header({
           <h1>{show.withoutEscapes(run.name)}</h1>
           <div class="run-state">
             <span role="status">
-              <StateBadge state={run.state} />
+              <RunBadge run={run} />
             </span>
             {!(run.error && run.state_text.includes(run.error)) && (
               <span>{show.withoutEscapes(run.state_text)}</span>

@@ -1,11 +1,11 @@
 import type { Run } from "../base/api";
-import { hasEnded } from "../base/api";
+import { hasEnded, isSuspended } from "../base/api";
 import * as show from "../base/format";
 import { measuredStep } from "../base/speed";
 import { kReachedBefore, targetWord } from "../base/target";
 import { nextEvaluation, trainsOn } from "./curve_rows";
 import type { History } from "./history";
-import { isSuspended, trains, waits } from "./standstill";
+import { trains, waits } from "./standstill";
 import { sentence } from "./words";
 
 // The one figure that counts now.

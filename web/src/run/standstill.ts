@@ -1,12 +1,9 @@
 // Whether a run trains now, as only then what is predicted of it comes nearer; and which launches
 // have failed.
 import type { Launch, Run } from "../base/api";
+import { isSuspended } from "../base/api";
 
 export type Standing = Pick<Run, "state" | "state_text" | "silent_seconds">;
-
-// By Slurm. The API has no field for it; its text begins so.
-export const isSuspended = (run: Standing) =>
-  run.state === "running" && run.state_text.startsWith("suspended");
 
 export const waits = (run: Pick<Run, "state">) =>
   run.state === "queued" || run.state === "starting";

@@ -9,8 +9,8 @@ import type {
   RunEvent,
   StepRow,
 } from "../base/api";
-import { hasEnded } from "../base/api";
-import { isSuspended, waits } from "./standstill";
+import { hasEnded, isSuspended } from "../base/api";
+import { waits } from "./standstill";
 
 export const kKinds = [
   "queued",

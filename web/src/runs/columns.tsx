@@ -5,7 +5,7 @@ import * as show from "../base/format";
 import { runHash } from "../base/route";
 import { measuredStep } from "../base/speed";
 import { targetWord } from "../base/target";
-import { StateBadge } from "../parts/icons";
+import { RunBadge } from "../parts/icons";
 import { Name } from "../parts/name";
 import { When } from "../parts/when";
 import type { Curve } from "./sparks";
@@ -76,7 +76,7 @@ export const kColumns: Column[] = [
     title: "State",
     cell: (run) => (
       <span title={show.clipped(run.state_text)}>
-        <StateBadge state={run.state} />
+        <RunBadge run={run} />
         {run.attempts > 1 && (
           <span class="small" title={`${run.attempts} attempts`}>
             {" "}
