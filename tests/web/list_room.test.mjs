@@ -101,3 +101,34 @@ pageTest("what is selected is so after a comparison, until it was seen", entries
   assert.equal(await page.locator(".selection").count(), 0);
   await visitor.leave(/404/);
 });
+
+// What the style sheet hides for want of room; the menu says so of what is ticked alone.
+const kNoRoom = { 390: ["Loss"], 1000: ["Curve", "Owner"], 1150: ["Owner"], 1200: [] };
+for (const [width, missing] of Object.entries(kNoRoom)) {
+  pageTest(`the menu of columns says which have no room at ${width} px`, entries, async (fixture) => {
+    const viewport = { width: Number(width), height: 800 };
+    const visitor = await Visitor.arrive(browser, fixture.url, { viewport });
+    const { page } = visitor;
+    await page.locator("table.runs tbody tr").first().waitFor();
+    await page.locator("summary", { hasText: "Columns" }).press("Enter");
+    const box = (name) => page.getByRole("checkbox", { name: new RegExp(`^${name}`) });
+    await box("Loss").press("Space");
+    await page.locator("td.cell-loss").first().waitFor({ state: "attached" });
+    const told = await page.evaluate(() =>
+      [...document.querySelectorAll(".menu label")]
+        .filter((label) => label.innerText.includes("no room here"))
+        .map((label) => label.firstElementChild.nextSibling.textContent),
+    );
+    assert.deepEqual(told, missing);
+    const hidden = await page.evaluate(() => {
+      const cells = [...document.querySelectorAll("tbody tr:first-child td[class*=cell-]")];
+      const unseen = cells.filter((cell) => getComputedStyle(cell).display === "none");
+      return unseen.map((cell) => cell.className.match(/cell-(\w+)/)[1]);
+    });
+    assert.deepEqual(hidden.sort(), missing.map((name) => name.toLowerCase()).sort());
+    for (const name of missing) {
+      assert.ok(await page.getByRole("checkbox", { name: `${name} no room here` }).isChecked());
+    }
+    await visitor.leave();
+  });
+}

@@ -75,6 +75,9 @@ function ColumnMenu() {
                 }
               />
               {column.title}
+              {shown.has(column.name) && (
+                <span class={`no-room of-${column.name}`}>no room here</span>
+              )}
             </label>
             {column.help && (
               <p class="small about" id={`about-${column.name}`}>
