@@ -1,16 +1,9 @@
 // Addresses that lead nowhere, or to a page of the list that somebody else had before.
 import assert from "node:assert/strict";
-import { after, before } from "node:test";
 import { makeRun, standardRuns } from "./fixture.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
-const pageTest = pageTestWith({ skip });
+const pageTest = pageTests();
 const arrive = (fixture, place) => Visitor.arrive(browser, `${fixture.url}${place}`);
 
 pageTest("a view that there is not is told, with those that there are", standardRuns, async (fixture) => {

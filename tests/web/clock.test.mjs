@@ -1,9 +1,9 @@
 // A browser whose clock is off: what the page tells of time is the controller's.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { makeRun } from "./fixture.mjs";
 import { makeNodes, makeTopology } from "./machines.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 import { sourcesOf } from "./sources.mjs";
 
 const clock = await sourcesOf(`export * from "./src/base/clock";`);
@@ -37,12 +37,7 @@ test("the clock is off by what the Date of an answer says, within its seconds", 
   forget();
 });
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
+const pageTest = pageTests();
 
 const iso = (before) => new Date(Date.now() - before).toISOString();
 function entries() {
@@ -76,7 +71,7 @@ for (const [words, error, told] of [
   ["5 h ahead", 5 * kHour, "5 h 00 min ahead of"],
   ["3 days behind", -72 * kHour, "3 d 0 h behind"],
 ]) {
-  pageTestWith({ skip })(`a clock that is ${words} does not falsify ages`, entries, async (fixture) => {
+  pageTest(`a clock that is ${words} does not falsify ages`, entries, async (fixture) => {
     fixture.nodes = makeNodes(8);
     fixture.topology = makeTopology({ leaves: 1, perLeaf: 8 });
     fixture.nodeAnswer = { taken_at: iso(4 * 60_000), age_seconds: 240 };
@@ -96,7 +91,7 @@ for (const [words, error, told] of [
   });
 }
 
-pageTestWith({ skip })("of a clock that is right nothing is said", entries, async (fixture) => {
+pageTest("of a clock that is right nothing is said", entries, async (fixture) => {
   const visitor = await arriveWith(20_000, fixture, "#/");
   await visitor.page.locator("td.cell-created").first().waitFor();
   assert.equal(await visitor.page.locator("footer.clock").count(), 0);

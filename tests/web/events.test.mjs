@@ -1,17 +1,10 @@
 // What happened to a run, in a real browser, against the fixture's API.
 import assert from "node:assert/strict";
-import { after, before } from "node:test";
 import { kHostile, makeEvent, makeRun, series } from "./fixture.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
+const pageTest = pageTests();
 
-const pageTest = pageTestWith({ skip });
 const kRun = "demo-4f2a91";
 const kPath = "/api/v1/events";
 

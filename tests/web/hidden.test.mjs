@@ -1,15 +1,9 @@
 // Characters that are not seen, or that turn what is around them, reach the page from nowhere.
 import assert from "node:assert/strict";
-import { after, before } from "node:test";
 import { kHostile, ranksRun } from "./fixture.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
+const pageTest = pageTests();
 
 const kHidden = `H100\u202e\u200b\u2060\u001b[31mred\u001b[0m${kHostile}`;
 function entries() {
@@ -21,7 +15,7 @@ function entries() {
   return [entry];
 }
 
-pageTestWith({ skip })("no view shows hidden characters", entries, async (fixture) => {
+pageTest("no view shows hidden characters", entries, async (fixture) => {
   const visitor = await Visitor.arrive(browser, `${fixture.url}#/`);
   const { page } = visitor;
   const places = {

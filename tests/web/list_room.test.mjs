@@ -1,16 +1,9 @@
 // What the list of runs has room for: why a run failed is in sight, and cards of a phone line up.
 import assert from "node:assert/strict";
-import { after, before } from "node:test";
 import { makeRun, series, follow } from "./fixture.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
-const pageTest = pageTestWith({ skip });
+const pageTest = pageTests();
 
 // The longest words that a row may have, beside ordinary ones.
 export function entries() {

@@ -1,18 +1,11 @@
 // How the page is entered: a link of `regatta open` with a one-time ticket, and what is seen without.
 import assert from "node:assert/strict";
 import { createServer, request } from "node:http";
-import { after, before } from "node:test";
 import { Fixture, standardRuns } from "./fixture.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
+const loginTest = pageTests();
 
-const loginTest = pageTestWith({ skip });
 const kNeedsLink = "This page needs a link from the controller’s user";
 const linkOf = (fixture, place = "") => `${fixture.url}#ticket=${fixture.makeTicket()}${place}`;
 const storedSession = (page) => page.evaluate(() => sessionStorage.getItem("regatta.session"));

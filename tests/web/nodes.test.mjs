@@ -8,16 +8,10 @@ import { fileURLToPath } from "node:url";
 import { kHostile, makeEvent, ranksRun } from "./fixture.mjs";
 import { makeNode, makeNodes, makeTopology } from "./machines.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
+const pageTest = pageTests();
 
-const pageTest = pageTestWith({ skip });
 const plain = (text) => text.replaceAll("\u202f", " ").replace(/[^\S\n]+/g, " ");
 const arrive = (fixture, place = "#/nodes", options = {}) =>
   Visitor.arrive(browser, `${fixture.url}${place}`, options);

@@ -1,19 +1,12 @@
 // What the nodes' view says while something is missing, wrong or one of several: before Slurm was asked,
 // a page behind the last, two fabrics, a filter half typed; and where the focus goes.
 import assert from "node:assert/strict";
-import { after, before } from "node:test";
 import { kHostile } from "./fixture.mjs";
 import { makeNode, makeNodes, makeTopology } from "./machines.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
+const pageTest = pageTests();
 
-const pageTest = pageTestWith({ skip });
 const arrive = (fixture, place = "#/nodes", options = {}) =>
   Visitor.arrive(browser, `${fixture.url}${place}`, options);
 const hash = (page) => new URL(page.url()).hash;

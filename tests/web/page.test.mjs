@@ -1,15 +1,9 @@
 // The built page in a real browser, against the fixture's API.
 import assert from "node:assert/strict";
-import { after, before } from "node:test";
 import { Fixture, judgedRun, kHostile, makeRun, ranksRun, standardRuns } from "./fixture.mjs";
-import { Visitor, kPatience, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, kPatience, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
+const pageTest = pageTests();
 
 async function until(condition, what) {
   const end = Date.now() + kPatience;
@@ -19,7 +13,6 @@ async function until(condition, what) {
   }
 }
 
-const pageTest = pageTestWith({ skip });
 const rowOf = (page, id) => page.locator(`table.runs tr[data-run="${id}"]`);
 const atRow = (visitor, id) => rowOf(visitor.page, id).waitFor();
 

@@ -1,18 +1,11 @@
 // The tab that shows a run's plan, in a real browser, against the fixture's API.
 import assert from "node:assert/strict";
-import { after, before } from "node:test";
 import { kHostile, makePlan, manyRun, ranksRun } from "./fixture.mjs";
 import { makeNodes, makeTopology } from "./machines.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
+const pageTest = pageTests();
 
-const pageTest = pageTestWith({ skip });
 const kPath = "/api/v1/runs/ranks-5c1e07/plan";
 const arrive = (fixture, options) =>
   Visitor.arrive(browser, `${fixture.url}#/runs/${fixture.entries[0].run.id}/plan`, options);

@@ -2,17 +2,10 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { after, before } from "node:test";
 import { ranksRun, standardRuns } from "./fixture.mjs";
-import { Visitor, kOut, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, kOut, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
-const pageTest = pageTestWith({ skip });
+const pageTest = pageTests();
 const entries = () => [...standardRuns(), ranksRun()];
 
 // A4 across, less its margins, at 96 dots per inch.

@@ -2,18 +2,11 @@
 // fixture's API, and with some answers changed or held back on their way.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { after, before } from "node:test";
 import { follow, kHostile, makeEvent, makeRun, ranksRun, series, standardRuns } from "./fixture.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 
-const skip = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!skip) browser = await launch();
-});
-after(() => browser?.close());
+const pageTest = pageTests();
 
-const pageTest = pageTestWith({ skip });
 const kRun = "demo-4f2a91";
 const kNothing = series({ steps: 0, stepSeconds: 1, evaluateEvery: 1 });
 const one = (fields = {}, more = {}) => () => [

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { test } from "node:test";
+import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromiumMissing, launch } from "../../web/browser.mjs";
 import { Fixture, kTicket } from "./fixture.mjs";
@@ -148,6 +148,19 @@ export function pageTestWith(options) {
         await fixture.stop();
       }
     });
+}
+
+// The browser of pageTests(), while the tests of the file run: node has a process for each file.
+export let browser = null;
+
+// Opens it for the tests of a file, and returns what makes each.
+export function pageTests() {
+  const skip = missingBrowser() ?? false;
+  before(async () => {
+    if (!skip) browser = await launch();
+  });
+  after(() => browser?.close());
+  return pageTestWith({ skip });
 }
 
 export { launch };

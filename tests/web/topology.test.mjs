@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { kHostile, makeEvent, makePlan, ranksRun } from "./fixture.mjs";
 import { makeNodes, makeTopology } from "./machines.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
-import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 import { sourcesOf } from "./sources.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
@@ -261,13 +261,7 @@ test("a bucket goes the way that NCCL is told for its size", () => {
 });
 
 // The Plan tab in a browser.
-const noBrowser = missingBrowser() ?? false;
-let browser;
-before(async () => {
-  if (!noBrowser) browser = await launch();
-});
-after(() => browser?.close());
-const pageTest = pageTestWith({ skip: noBrowser });
+const pageTest = pageTests();
 const arrive = (fixture, options) =>
   Visitor.arrive(browser, `${fixture.url}#/runs/${fixture.entries[0].run.id}/plan`, options);
 const flat = async (locator) => plain((await locator.innerText()).replace(/[^\S\u202f]+/g, " "));
