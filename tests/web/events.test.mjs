@@ -58,9 +58,45 @@ pageTest(
     assert.deepEqual(heads, ["Time", "Event", "Where", "Node", "Asked by"]);
     const link = sectionOf(page).getByRole("link", { name: "node[03-04]" });
     assert.equal(await link.getAttribute("href"), "#/nodes?nodes=node%5B03-04%5D");
-    assert.deepEqual(await sectionOf(page).getByRole("button").allInnerTexts(), ["Pause"]);
+    const buttons = await sectionOf(page).getByRole("button").allInnerTexts();
+    assert.deepEqual(buttons, ["Pause", "UTC and API words"]);
     await visitor.keepPicture("events");
     await visitor.leave();
+  },
+);
+
+// Titles are for those who point with a mouse.
+pageTest(
+  "UTC and the words of the API are reached by key and by touch",
+  runWith([
+    makeEvent(0, "launch.ended", { launch: 1, words: "killed by signal 9" }),
+    makeEvent(1, "run.painted", { at: null }), // without a time, of a newer controller
+  ]),
+  async (fixture) => {
+    const phone = { viewport: { width: 390, height: 800 }, hasTouch: true };
+    for (const [options, press] of [
+      [{}, (button) => button.press("Enter")],
+      [phone, (button) => button.tap()],
+    ]) {
+      const visitor = await arrive(fixture, options);
+      const { page } = visitor;
+      await visitor.sees("run.painted");
+      const button = sectionOf(page).getByRole("button", { name: "UTC and API words" });
+      assert.equal(await sectionOf(page).getByText("UTC", { exact: false }).count(), 1); // itself
+      await press(button);
+      assert.equal(await button.getAttribute("aria-pressed"), "true");
+      await sectionOf(page).getByText("launch.ended", { exact: true }).waitFor();
+      const at = new Date(fixture.entries[0].events[0].at).toISOString();
+      await visitor.sees(`${at.slice(0, 10)} ${at.slice(11, 19)} UTC`);
+      assert.equal(await sectionOf(page).locator(".utc").count(), 1);
+      await press(button);
+      assert.equal(await sectionOf(page).locator(".utc").count(), 0);
+      await page.getByRole("link", { name: "Details", exact: true }).click();
+      const { created_at: created } = fixture.entries[0].run;
+      const utc = new Date(created).toISOString().slice(0, 19).replace("T", " ");
+      await page.locator(".details").getByText(`${utc} UTC`).waitFor();
+      await visitor.leave();
+    }
   },
 );
 

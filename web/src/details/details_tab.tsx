@@ -11,9 +11,9 @@ export function DetailsTab({ run }: { run: Run }) {
   const rows: [string, ComponentChildren][] = [
     ["Run", run.id],
     ["Directory", run.directory],
-    ["Submitted", <When at={run.created_at} />],
-    ["First step", <When at={run.started_at} />],
-    ["Ended", <When at={run.ended_at} />],
+    ["Submitted", <When at={run.created_at} full />],
+    ["First step", <When at={run.started_at} full />],
+    ["Ended", <When at={run.ended_at} full />],
     ["Samples seen", show.count(run.samples)],
     ["Training loss", show.number(run.loss)],
   ];

@@ -1,3 +1,4 @@
+import { useState } from "preact/hooks";
 import type { RunEvent } from "../base/api";
 import { count, kDash, withoutEscapes as clean } from "../base/format";
 import { runHash } from "../base/route";
@@ -18,20 +19,29 @@ function stageOf(event: RunEvent): string[] {
 }
 
 // Names and words come from journals, logs, Slurm and people.
-function EventRow({ event, ofRun }: { event: TableEvent; ofRun: boolean }) {
+function EventRow({
+  event,
+  ofRun,
+  isFull,
+}: {
+  event: TableEvent;
+  ofRun: boolean;
+  isFull: boolean;
+}) {
   const tone = toneOf(event.kind);
   const stage = stageOf(event);
   const none = (value: unknown) => (value ? "" : "none");
   return (
     <tr data-event={event.number}>
       <td class="nowrap">
-        <When at={event.at} />
+        <When at={event.at} full={isFull} />
       </td>
       <td class="reason">
         <span class={`event-name ${tone}`} title={clean(event.kind)}>
           <span aria-hidden="true">{kMarks[tone]} </span>
           {titleOf(clean(event.kind))}
         </span>
+        {isFull && <code class="small">{clean(event.kind)}</code>}
         {event.words && <span class="small">{clean(event.words)}</span>}
       </td>
       {!ofRun && (
@@ -62,6 +72,34 @@ const kHeads = ["Time", "Event", "Run", "Where", "Node", "Asked by"];
 
 // The newest first; of a run, or of all of them, which then each event says.
 export function EventTable({ events, ofRun = false }: { events: TableEvent[]; ofRun?: boolean }) {
+  const [isFull, setIsFull] = useState(false);
+  const words = (
+    <button
+      type="button"
+      class="quiet words"
+      aria-pressed={isFull}
+      onClick={() => setIsFull(!isFull)}
+    >
+      UTC and API words
+    </button>
+  );
+  return (
+    <>
+      {words}
+      <Table {...{ events, ofRun, isFull }} />
+    </>
+  );
+}
+
+function Table({
+  events,
+  ofRun,
+  isFull,
+}: {
+  events: TableEvent[];
+  ofRun: boolean;
+  isFull: boolean;
+}) {
   return (
     <div class="scroll">
       <table class="cards">
@@ -78,7 +116,7 @@ export function EventTable({ events, ofRun = false }: { events: TableEvent[]; of
         </thead>
         <tbody>
           {events.map((event) => (
-            <EventRow key={event.number} event={event} ofRun={ofRun} />
+            <EventRow key={event.number} {...{ event, ofRun, isFull }} />
           ))}
         </tbody>
       </table>

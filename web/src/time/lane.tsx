@@ -23,7 +23,7 @@ function Picked({ group, place }: { group: Mark[]; place: (x: number) => string 
           <b class={mark.tone}>{mark.word}</b> at {place(mark.x)}
           {mark.at != null && (
             <span class="small">
-              <When at={mark.at} />
+              <When at={mark.at} full />
             </span>
           )}
           <span class="said">{mark.text}</span>
