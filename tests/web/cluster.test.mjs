@@ -270,9 +270,11 @@ test("replayed steps are those of the runs' own histories", async () => {
   for (const { id, attempts, ranks } of runs) {
     if (attempts < 2) continue;
     const { rows } = await seeded.ask(`runs/${id}/history?limit=10000`);
-    for (const row of rows) {
-      if (row.type === "step" && row.abandoned) hours += (ranks * row.step_seconds) / 3600;
-    }
+    const steps = rows.filter((row) => row.type === "step");
+    steps.forEach((row, index) => {
+      const from = steps[index - 1]?.at_seconds; // evaluations lie between them
+      if (row.abandoned) hours += (ranks * (row.at_seconds - from)) / 3600;
+    });
   }
   assert.ok(hours > 0.1);
   const visitor = await arrive("/cluster?days=30");

@@ -26,12 +26,19 @@ FAULTS = [
     ("out of memory: rank 5 asked for 1.2 GB of 79.1 GB, 640 MB are free; lower tokens_per_rank", 40, ""),
     ("no checkpoint could be written: No space left on device: /scratch/runs", 41, ""),
 ]
+EARLIEST_END = 4500  # s; the newest run takes less, so that all are over
 TAGS = [["baseline"], ["sweep", "lr=0.001"], ["paper"], [], [], []]
 
 
-def line(journal, record):
-    record = {"sequence": len(journal), **record}
-    journal.append(json.dumps(record))
+EVALUATION_SECONDS = 2.0  # training stands still meanwhile
+CHECKPOINT = {"stall_seconds": 0.32, "copy_seconds": 0.3, "write_seconds": 2.4, "sync_seconds": 0.4}
+CHECKPOINT_SECONDS = 3.12  # stall, write and sync: what is written beside training
+
+
+def lines(records):
+    """A journal: what was over first comes first."""
+    ordered = sorted(records, key=lambda record: record["seconds"])
+    return "".join(json.dumps({"sequence": i, **record}) + "\n" for i, record in enumerate(ordered))
 
 
 def curve(limit, seconds, scale):
@@ -44,7 +51,7 @@ class Writer:
         self.random = random.Random(number)
         self.family = FAMILIES[number % len(FAMILIES)]
         self.number = number
-        self.created = now - 900 - number * 5400 * (1 + 0.3 * self.random.random())
+        self.created = now - EARLIEST_END - number * 5400 * (1 + 0.3 * self.random.random())
         self.id = f"{self.family[0]}-{self.random.randrange(1 << 24):06x}"
         self.directory = runs / self.id
 
@@ -57,53 +64,58 @@ class Writer:
         """The journal of steps first + 1 to last; when it ended."""
         name, _, steps, step_seconds, limit, target = self.family
         execution = f"{self.random.getrandbits(64):016x}"
-        journal = []
+        records = []
         each = step_seconds * (1 + 0.05 * self.random.random())
         offset = 12 + 8 * self.random.random()
         total = steps * step_seconds / 5
+        still = 0.0  # of evaluations and checkpoints so far
 
         def at(step, more=0.0):
-            seconds = offset + (step - first) * each + more
+            seconds = offset + (step - first) * each + still + more
             return {"utc_seconds": begin + seconds, "seconds": round(seconds, 3)}
 
-        line(journal, {"utc_seconds": begin, "seconds": 0, "type": "start", "attempt": number, "execution": execution,
-                       "epoch": number, "process": 4711, "host": "gpu-016", "hosts": ["gpu-016", "gpu-017"],
-                       "version": "0.1.0", "parameters": 109514298, "steps": steps, "batch_size": 2560, "ranks": 16,
-                       "ranks_per_node": 8, "device": "NVIDIA H100 80GB HBM3", "peak_flops": 1.58e16,
-                       "first_step": first, "checkpoint": f"step-{first:09d}" if first else "",
-                       "metric": "mlm_accuracy", "target": target, "baseline": 0.049})
+        records.append({"utc_seconds": begin, "seconds": 0, "type": "start", "attempt": number, "execution": execution,
+                        "epoch": number, "process": 4711, "host": "gpu-016", "hosts": ["gpu-016", "gpu-017"],
+                        "version": "0.1.0", "parameters": 109514298, "steps": steps, "batch_size": 2560, "ranks": 16,
+                        "ranks_per_node": 8, "device": "NVIDIA H100 80GB HBM3", "peak_flops": 1.58e16,
+                        "first_step": first, "checkpoint": f"step-{first:09d}" if first else "",
+                        "metric": "mlm_accuracy", "target": target, "baseline": 0.049})
         reached = False
         every = max(1, steps // 400)
         for step in range(first + every, last + 1, every):
             loss = 2.1 + 8.2 * math.exp(-step * each / total) + 0.06 * self.random.gauss(0, 1)
             compute = each * 0.9
-            line(journal, {**at(step), "type": "step", "step": step, "loss": loss, "mlm_loss": loss - 0.4,
-                           "nsp_loss": 0.4, "learning_rate": 1e-3 * min(1, step / 20) * (1 - step / (steps * 1.05)),
-                           "gradient_norm": 1 + 0.2 * self.random.random(), "samples": 2560, "tokens": 310_000,
-                           "masked": 46_000, "step_seconds": each, "data_seconds": 0.004 * each,
-                           "forward_seconds": 0.3 * compute, "backward_seconds": 0.62 * compute,
-                           "reduce_seconds": 0.2 * each, "optimizer_seconds": 0.05 * each,
-                           "exposed_seconds": 0.06 * each, "imbalance": 1.01, "moved_bytes": 120_000,
-                           "mfu": 0.41, "utilisation": 0.93})
+            records.append({**at(step), "type": "step", "step": step, "loss": loss, "mlm_loss": loss - 0.4,
+                            "nsp_loss": 0.4, "learning_rate": 1e-3 * min(1, step / 20) * (1 - step / (steps * 1.05)),
+                            "gradient_norm": 1 + 0.2 * self.random.random(), "samples": 2560, "tokens": 310_000,
+                            "masked": 46_000, "step_seconds": each, "data_seconds": 0.004 * each,
+                            "forward_seconds": 0.3 * compute, "backward_seconds": 0.62 * compute,
+                            "reduce_seconds": 0.2 * each, "optimizer_seconds": 0.05 * each,
+                            "exposed_seconds": 0.06 * each, "imbalance": 1.01, "moved_bytes": 120_000,
+                            "mfu": 0.41, "utilisation": 0.93})
             if step % (every * 20) == 0:
                 accuracy = curve(limit, step * step_seconds, total) + 0.003 * self.random.gauss(0, 1)
                 reached = reached or accuracy >= target
-                line(journal, {**at(step, 0.4 * each), "type": "eval", "step": step, "mlm_accuracy": accuracy,
-                               "mlm_loss": loss - 0.5, "nsp_accuracy": 0.9, "samples": 1024, "eval_seconds": 2.0,
-                               "target_met": accuracy >= target})
-                line(journal, {**at(step, 0.6 * each), "type": "checkpoint", "step": step, "name": f"step-{step:09d}",
-                               "status": "written", "bytes": 1_314_000_000, "checkpoint_seconds": 3.1,
-                               "stall_seconds": 0.02, "copy_seconds": 0.3, "write_seconds": 2.4, "sync_seconds": 0.4})
+                records.append({**at(step, EVALUATION_SECONDS), "type": "eval", "step": step,
+                                "mlm_accuracy": accuracy, "mlm_loss": loss - 0.5, "nsp_accuracy": 0.9, "samples": 1024,
+                                "eval_seconds": EVALUATION_SECONDS, "target_met": accuracy >= target})
+                still += EVALUATION_SECONDS
+                records.append({**at(step, CHECKPOINT_SECONDS), "type": "checkpoint", "step": step,
+                                "name": f"step-{step:09d}", "status": "written", "bytes": 1_314_000_000,
+                                "checkpoint_seconds": CHECKPOINT_SECONDS, **CHECKPOINT})
+                still += CHECKPOINT["stall_seconds"]
             if reached and how == "target":
                 last = step
                 break
-        end = at(last, 1.5)
+        newest = max(record["seconds"] for record in records)  # a checkpoint may be behind the last step
+        end = at(last, max(0.0, newest - at(last)["seconds"]) + 1.5)
         if how != "killed":
             code = {"target": 0, "steps": 0, "stopped": 0}.get(how, 1)
-            line(journal, {**end, "type": "end", "reason": how if how in ("target", "steps", "stopped") else "failed",
-                           "step": last, "exit_code": code, "message": "" if code == 0 else how})
+            reason = how if how in ("target", "steps", "stopped") else "failed"
+            records.append({**end, "type": "end", "reason": reason, "step": last, "exit_code": code,
+                            "message": "" if code == 0 else how})
         directory = f"attempts/{number}-{execution}"
-        self.file(f"{directory}/journal.jsonl", "\n".join(journal) + "\n")
+        self.file(f"{directory}/journal.jsonl", lines(records))
         log = "\n".join(f"regatta-train: step {step} loss {2.1 + 8 * math.exp(-step / 90):.3f}"
                         for step in range(first, last, max(1, steps // 60)))
         self.file(f"{directory}/logs/rank-0.log", log + "\n")

@@ -110,7 +110,8 @@ function Replays({ hours, runs, retried, unit }: Replayed & { unit: Unit }) {
       : show.count(runs) + (runs === 1 ? " run" : " runs");
   return (
     <p class="replayed">
-      Steps that were trained again after a resume or a rollback:{" "}
+      Steps that were trained again after a resume or a rollback, with the evaluations between
+      them:{" "}
       <strong>{show.number(hours)}</strong> {unit}-hours, of {which} with more than one attempt.
     </p>
   );

@@ -178,7 +178,8 @@ export function longestWait(queued: FullRow[]): number | null {
   return waits.length > 0 ? Math.max(...waits) : null;
 }
 
-// GPU-hours of steps that were trained again since, from series along GPU-hours.
+// GPU-hours of steps that were trained again since, and of what lay between them, from series along
+// GPU-hours.
 export function replayedHours(runs: Charts["runs"]): number {
   let hours = 0;
   for (const { steps } of runs) {
