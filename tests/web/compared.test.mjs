@@ -169,11 +169,13 @@ test("a table tells the step and the attempt of each run's values", () => {
   const buckets = [bucket(1, 10, 1), bucket(3, 20, 1, true), bucket(5, 20, 2), bucket(6, 30, 2)];
   const last = [0.1, 0.2, 0.25, null];
   const series = { loss: last.map((value) => [0, 1, value, 1]) };
-  const curve = pure.curveOf({ x: "wall", runs: [{ id: "a", steps: { buckets, series } }] }, "a", "loss");
+  const charts = { x: "wall", runs: [{ id: "a", steps: { buckets, series } }] };
+  const curve = pure.curveOf(charts, "a", "loss");
   const [kept, again] = [curve.placesOf(false), curve.placesOf(true)];
   assert.deepEqual([...kept.keys()], [1, 5], "no value, no place");
   assert.deepEqual([...again], [[3, { step: 20, attempt: 1 }]]);
-  const table = { columns: ["Time", "a", "b"], rows: [[1, 0.1, null], [3, null, 7], [5, 0.25, null]] };
+  const rows = [[1, 0.1, null], [3, null, 7], [5, 0.25, null]];
+  const table = { columns: ["Time", "a", "b"], rows };
   const along = [1, 3, 5];
   const a = { name: "a", places: kept };
   assert.deepEqual(pure.withPlaces(table, along, [a, { name: "none", places: new Map() }], false), {
