@@ -12,6 +12,8 @@ import { RunList } from "./runs/run_list";
 // Each of these is a script of its own.
 const load = {
   compare: () => import("./compare/compare_view"),
+  sweeps: () => import("./sweeps/sweeps_view"),
+  sweep: () => import("./sweeps/sweep_view"),
   nodes: () => import("./nodes/nodes_view"),
   cluster: () => import("./cluster/cluster_view"),
   events: () => import("./events/events_view"),
@@ -21,13 +23,18 @@ const load = {
 
 function Pages() {
   const route = useRoute();
-  useFocus(route.page === "run" ? route.id : route.page);
+  useFocus(route.page === "run" || route.page === "sweep" ? route.id : route.page);
   if (route.page === "runs") return <RunList query={route.query} />;
   if (route.page === "none") return <NoView path={route.path} run={route.run} />;
   if (route.page === "run") return <RunPage key={route.id} id={route.id} tab={route.tab} />;
+  if (route.page === "sweep") {
+    const props = { id: route.id, query: route.query };
+    return <Loaded key={route.id} load={load.sweep} name="SweepView" props={props} />;
+  }
   // By the key another view begins anew: without, it would be drawn by the one before.
   const shown = { key: route.page, props: { query: route.query } };
   if (route.page === "compare") return <Loaded {...shown} load={load.compare} name="CompareView" />;
+  if (route.page === "sweeps") return <Loaded {...shown} load={load.sweeps} name="SweepsView" />;
   if (route.page === "nodes") return <Loaded {...shown} load={load.nodes} name="NodesView" />;
   if (route.page === "cluster") return <Loaded {...shown} load={load.cluster} name="ClusterView" />;
   if (route.page === "events") return <Loaded {...shown} load={load.events} name="EventsView" />;
@@ -41,7 +48,8 @@ function useFocus(place: string) {
   const before = useRef(place);
   useEffect(() => {
     if (before.current === place) return;
-    const row = `tr[data-run="${CSS.escape(before.current)}"] .row-link`;
+    const id = CSS.escape(before.current);
+    const row = `tr:is([data-run="${id}"], [data-sweep="${id}"]) .row-link`;
     before.current = place;
     if (document.activeElement?.closest("main > *")) return; // the view has put it somewhere
     const link = document.querySelector<HTMLElement>(row);

@@ -14,6 +14,7 @@ import { Loaded } from "./parts/loaded";
 const palette = () => import("./parts/palette");
 
 const kPlaces: { view: View; title: string; key: string }[] = [
+  { view: "sweeps", title: "Sweeps", key: "w" },
   { view: "nodes", title: "Nodes", key: "n" },
   { view: "cluster", title: "Cluster", key: "c" },
   { view: "events", title: "Events", key: "e" },

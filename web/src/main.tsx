@@ -17,6 +17,7 @@ import "./run/run.css";
 import "./time/time.css";
 import "./submit/submit.css";
 import "./events/events.css";
+import "./sweeps/sweeps.css";
 import "./settings/settings.css";
 import "./print.css";
 

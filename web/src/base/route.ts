@@ -1,14 +1,23 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 
-// Everything that a reload must keep is in the hash: #/?state=failed, #/runs/<id>[/<tab>], #/<view>.
+// Everything that a reload must keep is in the hash: #/?state=failed, #/runs/<id>[/<tab>],
+// #/sweeps/<id>, #/<view>.
 export const kTabs = ["curves", "time", "checkpoints", "plan", "log", "events", "details"] as const;
 export type Tab = (typeof kTabs)[number];
-export const kViews = ["compare", "nodes", "cluster", "events", "submit", "settings"] as const;
+export const kViews = [
+  "compare",
+  "sweeps",
+  "nodes",
+  "cluster",
+  "events",
+  "submit",
+  "settings",
+] as const;
 export type View = (typeof kViews)[number];
 export type Route = { query: URLSearchParams } & (
-  
   | { page: "runs" }
   | { page: "run"; id: string; tab: Tab }
+  | { page: "sweep"; id: string }
   | { page: View }
   | { page: "none"; path: string; run: string | null } // there is no such view, of this run or at all
 );
@@ -21,7 +30,9 @@ export function parseRoute(hash: string): Route {
   const match = /^\/runs\/([^/]+)(?:\/([^/]+))?\/?$/.exec(path);
   if (/^\/?(runs\/?)?$/.test(path)) return { page: "runs", query };
   const nowhere = { page: "none", path, query } as const;
+  const sweep = /^\/sweeps\/([^/]+)\/?$/.exec(path)?.[1];
   try {
+    if (sweep) return { page: "sweep", id: decodeURIComponent(sweep), query };
     const id = decodeURIComponent(match?.[1] ?? "");
     if (id === "") return { ...nowhere, run: null };
     const tab = kTabs.find((name) => name === (match?.[2] ?? kTabs[0]));
@@ -34,6 +45,8 @@ export function parseRoute(hash: string): Route {
 export function runHash(id: string, tab?: Tab): string {
   return `#/runs/${encodeURIComponent(id)}${tab && tab !== kTabs[0] ? `/${tab}` : ""}`;
 }
+
+export const sweepHash = (id: string) => `#/sweeps/${encodeURIComponent(id)}`;
 
 // The address with other values of the query; null takes one out.
 export function withQuery(hash: string, changes: Record<string, string | null>): string {

@@ -19,6 +19,7 @@ export interface Line {
   name?: string; // in the table and the CSV; "" leaves it out of them
   smooth?: boolean; // drawn as its smoothed curve over a ghost of what was measured
   dash?: number[];
+  shape?: "steps" | "points"; // a value holds until the next one, or stands alone
   starts?: number[]; // places where a piece begins that does not go on from the point before
 }
 

@@ -91,6 +91,12 @@ function axesOf(latest: { current: Drawn }, isClock: boolean): uPlot.Axis[] {
   ];
 }
 
+function pathsOf({ shape }: Line): Pick<uPlot.Series, "paths"> {
+  if (shape === "points") return { paths: () => null };
+  const steps = shape === "steps" ? uPlot.paths.stepped?.({ align: 1 }) : undefined;
+  return steps ? { paths: steps } : {};
+}
+
 // isClock: pieces have gaps between them; on other axes nothing lies there.
 function seriesOf(line: Line, isClock: boolean): uPlot.Series {
   const starts = isClock ? (line.starts ?? []) : [];
@@ -107,6 +113,7 @@ function seriesOf(line: Line, isClock: boolean): uPlot.Series {
       return all.slice(1).map(([first], i) => [at(all[i]?.[1] ?? 0), at(first)]);
     },
     ...(line.dash && { dash: line.dash }),
+    ...pathsOf(line),
     points: {
       show: (u: uPlot, series: number, first: number, last: number) =>
         areFew(u.data[series] ?? [], first, last, line.points ?? 0),

@@ -10,12 +10,14 @@ export function DownloadButton({
   name,
   bytes,
   label,
+  text = "Download",
   quiet = true,
 }: {
   path: string;
   name: string;
   bytes: number;
   label: string; // what it fetches, for those who do not see what it stands beside
+  text?: string; // on the button
   quiet?: boolean;
 }) {
   const { busy, failure, act } = useAction();
@@ -34,7 +36,7 @@ export function DownloadButton({
         if (!control.signal.aborted) throw error;
       }
     });
-  const shown = busy ? `Stop (${show.bytes(got)})` : "Download";
+  const shown = busy ? `Stop (${show.bytes(got)})` : text;
   return (
     <>
       <button

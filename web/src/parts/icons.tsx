@@ -23,32 +23,36 @@ const kShapes: Record<State, string> = {
 };
 const kFilled = new Set<State>(["running", "stopped"]);
 
-interface BadgeProps {
-  name: string;
-  kind: string; // its class
-  shape: string;
+interface MarkProps {
+  word: string;
+  tone: string; // its class
+  path: string;
   isFilled?: boolean;
 }
-function Badge({ name, kind, shape, isFilled = false }: BadgeProps) {
+function Mark({ word, tone, path, isFilled = false }: MarkProps) {
   return (
-    <span class={`badge ${kind}`}>
+    <span class={`badge ${tone}`}>
       <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
-        <path d={shape} class={isFilled ? "filled" : "line"} />
+        <path d={path} class={isFilled ? "filled" : "line"} />
       </svg>
-      {name}
+      {word}
     </span>
   );
 }
 
+// A shape and a word: of a run's state, or of what else has states, in the colour of one or in none.
+export function Badge({ shape, tone, word }: { shape: State; tone: string; word: string }) {
+  return <Mark word={word} tone={tone} path={kShapes[shape]} isFilled={kFilled.has(shape)} />;
+}
+
 export function StateBadge({ state }: { state: State }) {
   const known = Object.hasOwn(kShapes, state) ? state : "queued";
-  const isFilled = kFilled.has(state);
-  return <Badge name={state} kind={known} shape={kShapes[known]} isFilled={isFilled} />;
+  return <Badge shape={known} tone={known} word={state} />;
 }
 
 // A run's state, or that Slurm has suspended it, which the API calls running.
 const kSuspended = "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zM6.4 6v4M9.6 6v4";
 export function RunBadge({ run }: { run: Pick<Run, "state" | "state_text"> }) {
   if (!isSuspended(run)) return <StateBadge state={run.state} />;
-  return <Badge name="suspended" kind="suspended" shape={kSuspended} />;
+  return <Mark word="suspended" tone="suspended" path={kSuspended} />;
 }

@@ -176,12 +176,12 @@ function DeedDialog({
   );
 }
 
-const kMostCompared = 10;
-const kCompareNote = `Select 2 to ${kMostCompared} runs to compare`;
+export const kMostCompared = 10;
+export const kCompareNote = `Select 2 to ${kMostCompared} runs to compare`;
 
-const canCompare = (runs: RunRow[]) => runs.length > 1 && runs.length <= kMostCompared;
+const canCompare = (runs: { id: string }[]) => runs.length > 1 && runs.length <= kMostCompared;
 // Why it does not, if it does not.
-export function compare(runs: RunRow[]): string | null {
+export function compare(runs: { id: string }[]): string | null {
   if (!canCompare(runs)) return kCompareNote;
   go(`#/compare?${new URLSearchParams({ runs: runs.map((run) => run.id).join(",") })}`);
   return null;
