@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { kHostile, ranksRun } from "./fixture.mjs";
 import { Visitor, browser, pageTests } from "./setup.mjs";
+import { makeSweep, makeTrial, parameter } from "./sweeps.mjs";
 
 const pageTest = pageTests();
 
@@ -15,10 +16,20 @@ function entries() {
   return [entry];
 }
 
+function hiddenSweeps() {
+  const parameters = [parameter({ key: kHidden, kind: "choice", choices: [kHidden] })];
+  const trials = [makeTrial(1, { values: { [kHidden]: kHidden }, objective: 1, reason: kHidden })];
+  const texts = { name: kHidden, owner: kHidden, reason: kHidden, config: { name: kHidden } };
+  return [makeSweep("hidden-000001", { ...texts, state: "failed", parameters, trials })];
+}
+
 pageTest("no view shows hidden characters", entries, async (fixture) => {
+  fixture.sweeps = hiddenSweeps();
   const visitor = await Visitor.arrive(browser, `${fixture.url}#/`);
   const { page } = visitor;
   const places = {
+    "#/sweeps": "table.sweeps",
+    "#/sweeps/hidden-000001": "table.trials tbody tr",
     "#/": "table.runs",
     "#/runs/ranks-5c1e07": ".ranks",
     "#/runs/ranks-5c1e07/details": "pre.config",

@@ -1,13 +1,15 @@
 // Pictures of every view in light, dark and narrow, over made-up runs:
 //   REGATTA_BINARY=build/release/orchestrator/regatta node tests/web/pictures.mjs [OUT]
-// With --small the few that web/README.md shows, at half their size: node tests/web/pictures.mjs --small web/pictures
+// With --sweeps those of sweeps alone, which need no controller. With --small the few that web/README.md shows, at half their size: node tests/web/pictures.mjs --small web/pictures
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { launch } from "../../web/browser.mjs";
 import { goTo, placesOf } from "./places.mjs";
+import { Fixture } from "./fixture.mjs";
 import { Seeded } from "./seeded.mjs";
 import { Visitor, kOut } from "./setup.mjs";
+import { makeSweeps } from "./sweeps.mjs";
 
 const kLooks = {
   light: { colorScheme: "light", viewport: { width: 1440, height: 900 } },
@@ -15,18 +17,26 @@ const kLooks = {
   narrow: { colorScheme: "light", viewport: { width: 390, height: 844 } },
 };
 const kSmall = { small: { ...kLooks.light, deviceScaleFactor: 0.5 } };
-const kShown = ["runs", "run", "run-time", "run-checkpoints", "compare", "cluster", "submit", "events"];
+const kShown = [
+  ...["runs", "run", "run-time", "run-checkpoints", "compare", "sweep", "cluster", "submit", "events"],
+];
+const kSweeps = new Map([
+  ["sweeps", ["/sweeps", "table.sweeps"]],
+  ["sweep", ["/sweeps/lr-sweep-4f2a91", ".trial-line"]],
+]);
 
-const { values, positionals } = parseArgs({ options: { small: { type: "boolean" } }, allowPositionals: true });
+const flag = { type: "boolean" };
+const { values, positionals } = parseArgs({
+  options: { small: flag, sweeps: flag },
+  allowPositionals: true,
+});
 const out = positionals[0] ?? join(kOut, "pictures");
-mkdirSync(out, { recursive: true });
-const seeded = await new Seeded({ runs: 60 }).start();
-const browser = await launch();
-try {
-  const places = await placesOf(seeded);
+
+// Of these places, in each look.
+async function take(browser, link, places, ready) {
   for (const [look, options] of Object.entries(values.small ? kSmall : kLooks)) {
-    const { page } = await Visitor.arrive(browser, seeded.link(), options);
-    await page.locator("table.runs tbody tr").first().waitFor();
+    const { page } = await Visitor.arrive(browser, link(), options);
+    await page.locator(ready).first().waitFor();
     for (const [name, place] of places) {
       if (values.small && !kShown.includes(name)) continue;
       await goTo(page, place);
@@ -36,7 +46,18 @@ try {
     }
     await page.close();
   }
+}
+
+mkdirSync(out, { recursive: true });
+const browser = await launch();
+const fixture = await new Fixture([]).start();
+fixture.sweeps = makeSweeps();
+const seeded = values.sweeps ? null : await new Seeded({ runs: 60 }).start();
+try {
+  if (seeded) await take(browser, () => seeded.link(), await placesOf(seeded), "table.runs tbody tr");
+  await take(browser, () => `${fixture.url}#/`, kSweeps, ".empty");
 } finally {
   await browser.close();
-  await seeded.stop();
+  await fixture.stop();
+  await seeded?.stop();
 }

@@ -176,6 +176,8 @@ test("the keys that are listed are those that the views have", async () => {
     "A run": [`/runs/${run.id}`, ".tabs"],
     "Log of a run": [`/runs/${run.id}/log`, ".log-search"],
     Compare: [`/compare?runs=${runs.map(({ id }) => id)}`, ".figure-table"],
+    Sweeps: ["/sweeps", "main h1"],
+    "A sweep": ["/sweeps/none", ".empty"],
     Nodes: ["/nodes", "table.nodes"],
     Events: ["/events", ".events"],
     Submit: ["/submit", ".submit-bar"],
@@ -192,8 +194,9 @@ test("the keys that are listed are those that the views have", async () => {
     const there = await dialog
       .locator(".keys > div")
       .evaluateAll((all) => all.map((row) => row.textContent.toLowerCase()));
-    // Of one machine the nodes have no search, and none of them is open.
-    const away = ["/Search nodes", "EscClose the node"];
+    // Of one machine the nodes have no search, and none of them is open; there is no sweep with trials.
+    const ofTrials = ["jNext trial", "kTrial before", "xSelect the trial", "cCompare the selected trials"];
+    const away = ["/Search nodes", "EscClose the node", ...ofTrials];
     const isThere = (key) => there.includes(key.toLowerCase()) || away.includes(key);
     const missing = keys.filter((key) => !isThere(key));
     assert.deepEqual(missing, [], `${where}: ${there.join(", ")}`);

@@ -96,7 +96,7 @@ export function makeSweep(id, { trials = ashaTrials(), ...fields } = {}) {
     budget: { unit: "steps", min: 100, max: 900, factor: 3 },
     ...{ concurrency: 4, seed: 1 },
     counts: {
-      ...{ planned: 27, tried: trials.length, running: of("running"), paused: of("paused") },
+      ...{ planned: fields.state === "done" ? trials.length : 27, tried: trials.length, running: of("running"), paused: of("paused") },
       ...{ finished: of("finished"), failed: of("failed") },
     },
     best: best
@@ -112,9 +112,8 @@ export function makeSweep(id, { trials = ashaTrials(), ...fields } = {}) {
 
 // One of each kind, the newest first.
 export function makeSweeps() {
-  const done = ashaTrials()
-    .filter(({ state }) => state !== "running")
-    .map((trial) => ({ ...trial, state: trial.state === "failed" ? "failed" : "finished", ended: at(50) }));
+  const over = (trial) => ({ ...trial, rank: null, state: "finished", ended: at(50) });
+  const done = ranked(ashaTrials().filter(({ state }) => state === "paused").map(over));
   const metric = { kind: "metric", metric: "mlm_loss", direction: "minimize" };
   return [
     makeSweep("lr-sweep-4f2a91"),

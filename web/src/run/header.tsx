@@ -1,7 +1,7 @@
 import type { Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
-import { runHash } from "../base/route";
+import { runHash, sweepHash } from "../base/route";
 import { Figure } from "../parts/figure";
 import { RunBadge } from "../parts/icons";
 import { LongText } from "../parts/long_text";
@@ -68,6 +68,18 @@ function Figures({ run, shown }: { run: Run; shown: Headline["shows"] }) {
   );
 }
 
+const kSweepTag = "sweep-"; // of a run that a sweep has started, before the sweep's id
+
+function Tag({ tag }: { tag: string }) {
+  const sweep = tag.startsWith(kSweepTag) ? tag.slice(kSweepTag.length) : "";
+  if (sweep === "") return <span class="tag">{tag}</span>;
+  return (
+    <a class="tag" href={sweepHash(sweep)} title="The sweep that it is a trial of">
+      {tag}
+    </a>
+  );
+}
+
 function Labels({ run }: { run: Run }) {
   const tags = run.tags ?? []; // an older controller has none
   if (tags.length === 0 && !run.note && !run.archived) return null;
@@ -75,9 +87,7 @@ function Labels({ run }: { run: Run }) {
     <div class="run-labels">
       {run.archived && <span class="tag">archived</span>}
       {tags.map((tag) => (
-        <span key={tag} class="tag">
-          {tag}
-        </span>
+        <Tag key={tag} tag={tag} />
       ))}
       {run.note && (
         <span class="small">

@@ -40,6 +40,23 @@ export const kKeysOf: { where: string; keys: [string, string][] }[] = [
     ],
   },
   {
+    where: "Sweeps",
+    keys: [
+      ["j", "Next sweep"],
+      ["k", "Sweep before"],
+    ],
+  },
+  {
+    where: "A sweep",
+    keys: [
+      ["j", "Next trial"],
+      ["k", "Trial before"],
+      ["x", "Select the trial"],
+      ["c", "Compare the selected trials"],
+      ["Escape", "Back to the sweeps"],
+    ],
+  },
+  {
     where: "Nodes",
     keys: [
       ["/", "Search nodes"],

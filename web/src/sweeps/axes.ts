@@ -20,6 +20,7 @@ export interface Axis {
 
 export const kLane = -0.17;
 export const kLaneEnd = -0.24; // where what can be chosen of an axis with a lane begins
+const kLaneTop = -0.1;
 const kMostChoices = 12; // that have their names on the axis
 const kMostLetters = 14; // of a name there
 const kLeastApart = 0.12; // of an axis, between its marks
@@ -184,13 +185,16 @@ export function passes(axes: Axis[], brushes: Brushes, trial: Trial): boolean {
 export const stepOf = (axis: Axis) =>
   axis.scale === "choice" && axis.choices.length > 0 ? 1 / axis.choices.length : 0.05;
 
+// The lowest place of an end: of the lower one below the lane, of the upper one above it.
+export const lowestEnd = (axis: Axis, end: keyof Brush) =>
+  axis.lane == null ? 0 : end === "low" ? kLaneEnd : kLaneTop;
+
 // Where an end goes by a step; the lane, if there is one, is one step below the axis.
-export function movedEnd(axis: Axis, place: number, by: number): number {
+export function movedEnd(axis: Axis, end: keyof Brush, place: number, by: number): number {
   const step = stepOf(axis);
-  const whole = wholeOf(axis);
-  if (place < 0) return by > 0 ? 0 : whole.low;
+  if (place < 0) return by > 0 ? 0 : lowestEnd(axis, end);
   const next = Math.round(place / step + by) * step;
-  if (next < -kNear) return whole.low;
+  if (next < -kNear) return lowestEnd(axis, end);
   return Math.min(1, Math.abs(next) < kNear ? 0 : next);
 }
 

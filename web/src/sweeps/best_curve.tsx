@@ -40,7 +40,10 @@ export function BestCurve({ sweep }: { sweep: Sweep }) {
   return (
     <Chart
       title={title}
-      summary={`${title}: ${text(last.best)} of trial ${last.bestTrial} after ${last.number} trials`}
+      summary={
+        `${title}: ${text(last.best)} of trial ${last.bestTrial} ` +
+        `after ${show.count(last.number)} trials`
+      }
       readout={(index) => {
         const step = index == null ? last : steps[index];
         return (

@@ -1,6 +1,6 @@
 import { useRef } from "preact/hooks";
 import type { Axis, Brush } from "./axes";
-import { brushOf, endText, movedEnd, wholeOf } from "./axes";
+import { brushOf, endText, lowestEnd, movedEnd, wholeOf } from "./axes";
 import type { Layout } from "./layout";
 
 const kGrip = 30; // px across an axis, where a drag chooses a part of it
@@ -67,8 +67,8 @@ function Handle({ end, ...props }: AxisProps & { end: keyof Brush }) {
   const key = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const by = kMoves[event.key];
-    if (by != null) set(movedEnd(axis, now[end], by));
-    else if (event.key === "Home") set(whole.low);
+    if (by != null) set(movedEnd(axis, end, now[end], by));
+    else if (event.key === "Home") set(lowestEnd(axis, end));
     else if (event.key === "End") set(whole.high);
     else if (event.key === "Escape" && brush) onBrush(null);
     else return;
@@ -88,7 +88,7 @@ function Handle({ end, ...props }: AxisProps & { end: keyof Brush }) {
     <g
       class="axis-handle"
       role="slider"
-      tabIndex={0}
+      tabindex={0} // as SVG spells it
       aria-label={`${axis.title}, ${end === "low" ? "lower" : "upper"} end`}
       aria-orientation={layout.isRows ? "horizontal" : "vertical"}
       aria-valuemin={0}

@@ -38,6 +38,7 @@ export interface ParallelProps {
   onShowAll: () => void;
   picked: number | null; // a trial's number
   onPick: (trial: number | null) => void;
+  pointed: number | null; // in the table, by pointer or focus
 }
 
 const lineClass = ({ trial, shade, isIn }: Line) =>
@@ -203,7 +204,8 @@ interface DrawingProps extends ParallelProps {
 function Drawing(props: DrawingProps) {
   const { sweep, axes, place, width, layout, lines, marked, onHover, onPick } = props;
   const drawn = useMemo(
-    () => lines.map((line) => <path key={line.trial.number} class={lineClass(line)} d={line.way} />),
+    () =>
+      lines.map((line) => <path key={line.trial.number} class={lineClass(line)} d={line.way} />),
     [lines],
   );
   const under = (event: PointerEvent): number | null => {
@@ -265,7 +267,7 @@ function useLines({ sweep, axes, brushes }: ParallelProps, width: number) {
 }
 
 export function ParallelCoordinates(props: ParallelProps) {
-  const { sweep, picked } = props;
+  const { sweep, picked, pointed } = props;
   const place = useRef<HTMLDivElement>(null);
   const width = useWidth(place);
   const [hovered, setHovered] = useState<number | null>(null);
@@ -281,7 +283,7 @@ export function ParallelCoordinates(props: ParallelProps) {
         ? pictureOfDrawing(`Trials · ${show.drawnName(sweep.name)}`, place.current)
         : Promise.resolve(null),
   });
-  const shown = hovered ?? picked;
+  const shown = hovered ?? pointed ?? picked;
   const marked = lines.find(({ trial }) => trial.number === shown);
   const more = sweep.trials.length - lines.length;
   return (

@@ -111,6 +111,7 @@ function NoSweep({ id }: { id: string }) {
 function Shown({ sweep, query }: { sweep: Sweep; query: URLSearchParams }) {
   const { brushes, set, clear } = useBrushes();
   const [picked, setPicked] = useState<number | null>(null);
+  const [pointed, setPointed] = useState<number | null>(null);
   const axes = useMemo(() => axesOf(sweep), [sweep]);
   const trials = useMemo(
     () => sweep.trials.filter((trial) => passes(axes, brushes, trial)),
@@ -121,7 +122,7 @@ function Shown({ sweep, query }: { sweep: Sweep; query: URLSearchParams }) {
       {sweep.trials.length > 0 && (
         <>
           <ParallelCoordinates
-            {...{ sweep, axes, brushes, picked }}
+            {...{ sweep, axes, brushes, picked, pointed }}
             onBrush={set}
             onShowAll={clear}
             onPick={setPicked}
@@ -137,7 +138,7 @@ function Shown({ sweep, query }: { sweep: Sweep; query: URLSearchParams }) {
         </>
       )}
       <RungTable sweep={sweep} />
-      <TrialList {...{ sweep, trials, query, picked }} onPick={setPicked} />
+      <TrialList {...{ sweep, trials, query, picked }} onPoint={setPointed} />
       <SearchSpace sweep={sweep} />
     </>
   );

@@ -1,3 +1,4 @@
+import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import * as show from "../base/format";
 import { useShortcuts } from "../base/keys";
@@ -157,12 +158,10 @@ function Refused({ refusal }: { refusal: Refusal }) {
   );
 }
 
-function Table({ sweeps }: { sweeps: SweepSummary[] }) {
-  const place = useRef<HTMLTableElement>(null);
-  useShortcuts([
-    { keys: "j", does: "Next sweep", act: () => stepRows(place.current, 1) },
-    { keys: "k", does: "Sweep before", act: () => stepRows(place.current, -1) },
-  ]);
+function Table({ sweeps, place }: {
+  sweeps: SweepSummary[];
+  place: RefObject<HTMLTableElement | null>;
+}) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Sweeps, table">
       <table class="sweeps cards" ref={place}>
@@ -195,6 +194,11 @@ export function SweepsView({ query }: { query: URLSearchParams }) {
   useEffect(() => {
     document.title = "Sweeps · Regatta";
   }, []);
+  const place = useRef<HTMLTableElement>(null);
+  useShortcuts([
+    { keys: "j", does: "Next sweep", act: () => stepRows(place.current, 1) },
+    { keys: "k", does: "Sweep before", act: () => stepRows(place.current, -1) },
+  ]);
   const page = answer?.page; // of another address until the answer comes
   const isCurrent = answer?.asked === asked;
   const isFiltered = query.get("state") != null;
@@ -219,7 +223,7 @@ export function SweepsView({ query }: { query: URLSearchParams }) {
       {page && page.sweeps.length === 0 && isCurrent && <Nothing query={query} />}
       {page && page.sweeps.length > 0 && (
         <div class={isCurrent ? "" : "stale"} aria-busy={!isCurrent && !health.refusal}>
-          <Table sweeps={page.sweeps} />
+          <Table sweeps={page.sweeps} place={place} />
         </div>
       )}
       {page && (

@@ -72,7 +72,7 @@ interface RowProps {
   isSelected: boolean;
   isPicked: boolean;
   onSelect: (trial: Trial) => void;
-  onPick: (trial: number | null) => void;
+  onPoint: (trial: number | null) => void;
 }
 
 function budgetText({ budget, goal }: Trial): string {
@@ -80,14 +80,15 @@ function budgetText({ budget, goal }: Trial): string {
   return budget === goal ? done : `${done} of ${show.count(goal)}`;
 }
 
-function Row({ sweep, trial, isSelected, isPicked, onSelect, onPick }: RowProps) {
+function Row({ sweep, trial, isSelected, isPicked, onSelect, onPoint }: RowProps) {
   const why = reasonOf(trial);
   const classes = [...(isSelected ? ["selected"] : []), ...(isPicked ? ["picked"] : [])].join(" ");
   return (
     <tr
       class={classes || undefined}
       data-trial={trial.number}
-      onMouseEnter={() => onPick(trial.number)}
+      onMouseEnter={() => onPoint(trial.number)}
+      onFocusIn={() => onPoint(trial.number)}
     >
       <th scope="row">
         <input
@@ -192,14 +193,14 @@ function SelectionBar({ selected, onCompare, onClear }: {
   );
 }
 
-function Table({ sweep, rows, sort, isDescending, selection, picked, onPick }: {
+function Table({ sweep, rows, sort, isDescending, selection, picked, onPoint }: {
   sweep: Sweep;
   rows: Trial[];
   sort: string;
   isDescending: boolean;
   selection: ReturnType<typeof useSelection>;
   picked: number | null;
-  onPick: (trial: number | null) => void;
+  onPoint: (trial: number | null) => void;
 }) {
   const place = useRef<HTMLTableElement>(null);
   useShortcuts([
@@ -216,11 +217,16 @@ function Table({ sweep, rows, sort, isDescending, selection, picked, onPick }: {
     },
   ]);
   return (
-    <table class="trials cards" ref={place} onMouseLeave={() => onPick(null)}>
+    <table
+      class="trials cards"
+      ref={place}
+      onMouseLeave={() => onPoint(null)}
+      onFocusOut={() => onPoint(null)}
+    >
       <thead>
         <tr>
           {columnsOf(sweep).map((column) => (
-            <Head key={column.title} {...{ column, sort, isDescending }} />
+            <Head key={column.sort ?? column.title} {...{ column, sort, isDescending }} />
           ))}
         </tr>
       </thead>
@@ -228,7 +234,7 @@ function Table({ sweep, rows, sort, isDescending, selection, picked, onPick }: {
         {rows.map((trial) => (
           <Row
             key={trial.number}
-            {...{ sweep, trial, onPick }}
+            {...{ sweep, trial, onPoint }}
             isSelected={selection.has(trial)}
             isPicked={trial.number === picked}
             onSelect={selection.toggle}
@@ -239,12 +245,12 @@ function Table({ sweep, rows, sort, isDescending, selection, picked, onPick }: {
   );
 }
 
-export function TrialList({ sweep, trials, query, picked, onPick }: {
+export function TrialList({ sweep, trials, query, picked, onPoint }: {
   sweep: Sweep;
   trials: Trial[]; // those that pass
   query: URLSearchParams;
   picked: number | null;
-  onPick: (trial: number | null) => void;
+  onPoint: (trial: number | null) => void;
 }) {
   const asked = query.get("sort");
   const sort = asked != null && isSortKey(asked) ? asked : "rank";
@@ -275,7 +281,7 @@ export function TrialList({ sweep, trials, query, picked, onPick }: {
       <SelectionBar selected={selected} onCompare={compareThem} onClear={selection.clear} />
       <div class="scroll" tabIndex={0} role="region" aria-label="Trials, table">
         <Table
-          {...{ sweep, sort, isDescending, selection, picked, onPick }}
+          {...{ sweep, sort, isDescending, selection, picked, onPoint }}
           rows={rows.slice(0, most)}
         />
         {rows.length === 0 && (
