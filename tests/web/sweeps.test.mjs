@@ -391,6 +391,16 @@ sweepTest("sweeps without trials, results or an address say so", "#/sweeps/batch
     await visitor.leave(/status of 404/);
   });
 
+sweepTest("a run's tag leads to its sweep", "#/runs/demo-4f2a91", makeSweeps,
+  async ({ fixture, visitor, page: shown }) => {
+    fixture.entry("demo-4f2a91").run.tags = ["baseline", `sweep-${kSweep}`];
+    await shown.getByRole("link", { name: `sweep-${kSweep}` }).click();
+    await isAt(shown, one);
+    await rows(shown).first().waitFor();
+    assert.equal(await shown.locator(".places [aria-current]").count(), 0);
+    await visitor.leave(/status of 404/);
+  });
+
 // Every text that a person may have chosen is hostile, and long where it may be.
 function hostile() {
   const key = `${kHostile}.${"long_".repeat(20)}key`;
