@@ -203,8 +203,8 @@ std::string next_of_silent(const runs::Run& run, const RunParts& parts) {
                     "if that does not come, `"
                   : "nothing, as long as its process lives; it may be evaluating or saving, and if "
                     "it does not go on, `") +
-         base::shown_command("regatta requeue", run.id) +
-         "` starts " + another_attempt(run, "another attempt", "it") + look;
+         base::shown_command("regatta requeue", run.id) + "` starts " +
+         another_attempt(run, "another attempt", "it") + look;
 }
 
 std::string next_of(const runs::Run& run, const RunParts& parts,
@@ -230,8 +230,7 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
                std::to_string(run.summary.steps);
       }
       return "it ends at its target or at step " + std::to_string(run.summary.steps) +
-             "; should an attempt end early, another " +
-             another_attempt(run, "goes on", "begins");
+             "; should an attempt end early, another " + another_attempt(run, "goes on", "begins");
     case runs::RunState::Stopping:
       if (run.wanted == runs::Wanted::Requeue) {
         return "it waits in its turn for another attempt as soon as it has saved, and is killed if "

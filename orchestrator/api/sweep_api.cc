@@ -57,7 +57,7 @@ Json best_json(const SweepRecord& record, const std::vector<sweeps::RankedTrial>
   if (ranking.empty() || !std::isfinite(ranking.front().objective)) return nullptr;
   const TrialRecord& best = record.trials.at(static_cast<std::size_t>(ranking.front().number - 1));
   return {{"trial", best.number},
-          {"run", text_or_null(best.run)},
+          {"run", best.run},
           {"objective", number(ranking.front().objective)},
           {"budget", ranking.front().budget},
           {"values", sweeps::values_json(best.values)}};

@@ -12,7 +12,7 @@ Json any_value() { return {{"type", {"boolean", "integer", "number", "string"}}}
 
 Json summary() {
   const Json best = object({{"trial", integer()},
-                            {"run", or_null(text())},
+                            {"run", text()},
                             {"objective", any_number()},
                             {"budget", integer()},
                             {"values", by_name(any_value())}});

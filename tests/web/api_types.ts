@@ -6,8 +6,8 @@ import type { NamedKind } from "../../web/src/events/events";
 type Schemas = components["schemas"];
 
 type Kind = Schemas["Event"]["kind"];
-type Other = "controller" | "node" | "reference" | "webhook";
-type KindOfRun = Exclude<Kind, `${Other}.${string}`> | "node.blamed";
+type Other = "controller" | "node" | "reference" | "sweep" | "webhook";
+type KindOfRun = Exclude<Kind, `${Other}.${string}`> | "node.blamed" | "sweep.trial_failed";
 
 export function takes(answer: {
   list: Schemas["RunList"];

@@ -20,7 +20,7 @@ function hiddenSweeps() {
   const parameters = [parameter({ key: kHidden, kind: "choice", choices: [kHidden] })];
   const trials = [makeTrial(1, { values: { [kHidden]: kHidden }, objective: 1, reason: kHidden })];
   const texts = { name: kHidden, owner: kHidden, reason: kHidden, config: { name: kHidden } };
-  return [makeSweep("hidden-000001", { ...texts, state: "failed", parameters, trials })];
+  return [makeSweep("hidden-000001", { ...texts, parameters, trials })];
 }
 
 pageTest("no view shows hidden characters", entries, async (fixture) => {

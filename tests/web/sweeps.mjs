@@ -90,7 +90,7 @@ export function makeSweep(id, { trials = ashaTrials(), ...fields } = {}) {
   return {
     id,
     name: id.replace(/-[^-]*$/, ""),
-    ...{ state: "running", reason: null, created: at(0), ended: null, owner: "uid 1000" },
+    ...{ state: "running", stops: false, reason: null, created: at(0), ended: null, owner: "uid 1000" },
     method: "asha",
     objective: { kind: "metric", metric: "mlm_accuracy", direction: "maximize" },
     budget: { unit: "steps", min: 100, max: 900, factor: 3 },
@@ -119,12 +119,12 @@ export function makeSweeps() {
     makeSweep("lr-sweep-4f2a91"),
     makeSweep("decay-77ab01", { trials: done, state: "done", method: "tpe", ended: at(90), rungs: [] }),
     makeSweep("batch-000003", {
-      ...{ trials: [], state: "failed", method: "grid", ended: at(3), objective: metric, rungs: [] },
-      reason: "4 trials in a row failed: dataset: /srv/data/wiki: vocabulary differs",
+      ...{ trials: [], method: "grid", objective: metric, rungs: [] },
+      reason: "cannot write /srv/runs/.sweeps/batch-000003.json: the disk is full",
     }),
     makeSweep("seeds-000004", {
       ...{ trials: ranked([reached(makeTrial(1), 300)]), state: "stopped", method: "random" },
-      ...{ ended: at(8), reason: "stopped by uid 1000", rungs: [] },
+      ...{ stops: true, ended: at(8), rungs: [] },
     }),
   ];
 }
@@ -144,12 +144,12 @@ function csvOf({ trials }) {
 
 function listOf(fixture, asked) {
   const state = asked.get("state");
-  const states = ["running", "done", "stopped", "failed"];
+  const states = ["running", "done", "stopped"];
   if (state && !states.includes(state)) {
     return refusal(400, "user", `state is '${state}'; use ${states.join(", ")}`, "state");
   }
   const found = fixture.sweeps.filter((sweep) => state == null || sweep.state === state);
-  const from = Number(asked.get("cursor") ?? 0);
+  const from = Number(asked.get("after") ?? 0);
   const to = from + Number(asked.get("limit") ?? 100);
   const next = to < found.length ? String(to) : null;
   return { status: 200, body: { sweeps: found.slice(from, to).map(summaryOf), total: found.length, next } };
@@ -166,6 +166,6 @@ export function answerOfSweeps(fixture, url) {
   if (part === "trials.csv") return { text: csvOf(sweep) };
   if (part == null) return { status: 200, body: sweep };
   if (fixture.refusal) return refusal(409, "conflict", fixture.refusal);
-  Object.assign(sweep, { state: "stopped", reason: "stopped by uid 1000" });
+  Object.assign(sweep, { state: "stopped", stops: true });
   return { status: 202, body: summaryOf(sweep) };
 }

@@ -8,9 +8,11 @@ import type * as logs from "../../web/src/logs/logs_api";
 import type * as run from "../../web/src/run/run_api";
 import type * as settings from "../../web/src/settings/settings_api";
 import type * as submit from "../../web/src/submit/submit_api";
+import type * as sweeps from "../../web/src/sweeps/sweeps_api";
 import type * as time from "../../web/src/time/time_api";
 
 type Schemas = components["schemas"];
+type Kept<Sweep> = Sweep & { id: string }; // all but a dry run's
 
 // Each line: an answer of the API as a view has it.
 export const takes = {
@@ -34,6 +36,8 @@ export const takes = {
   version: (answer: Schemas["Version"]): base.Version => answer,
   events: (answer: Schemas["Events"]): events.AnyEventPage => answer,
   webhook: (answer: Schemas["Webhook"]): settings.Webhook => answer,
+  sweep: (answer: Kept<Schemas["Sweep"]>): sweeps.Sweep => answer,
+  listed: (answer: Kept<Schemas["SweepSummary"]>): sweeps.SweepSummary => answer,
   preview: (answer: Schemas["RunPreview"]): submit.Preview => answer,
 };
 

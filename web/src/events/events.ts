@@ -40,6 +40,7 @@ const kNames = {
   "checkpoint.collected": "Old checkpoints removed",
   "plan.tried": "Gradient buckets compared",
   "node.blamed": "Failure attributed to the node",
+  "sweep.trial_failed": "Trial of a sweep failed",
 };
 export type NamedKind = keyof typeof kNames;
 

@@ -12,6 +12,11 @@ const kOthers: Record<string, string> = {
   "webhook.dead": "Webhook given up",
   "webhook.revived": "Webhook tried again",
   "webhook.skipped": "Event skipped for a webhook",
+  "sweep.submitted": "Sweep submitted",
+  "sweep.stop_asked": "Sweep to be stopped",
+  "sweep.stopped": "Sweep stopped",
+  "sweep.done": "Sweep done",
+  "sweep.removed": "Sweep forgotten",
   "reference.added": "Reference curve added",
   "reference.removed": "Reference curve removed",
   "controller.started": "Controller started",
@@ -29,6 +34,7 @@ export const kGroups = [
   ["attempt", "attempts"],
   ["checkpoint", "checkpoints"],
   ["plan", "plans"],
+  ["sweep", "sweeps"],
   ["node", "nodes"],
   ["webhook", "webhooks"],
   ["reference", "reference curves"],
@@ -41,6 +47,7 @@ export const kProblems = [
   "attempt.warning",
   "checkpoint.failed",
   "launch.limit_refused",
+  "sweep.trial_failed",
   "node.blamed",
   "node.down",
   "node.not_responding",
@@ -50,7 +57,7 @@ export const kProblems = [
   "webhook.dead",
 ].join(",");
 const kBad = new Set([...kProblems.split(",")]);
-const kGood = new Set(["run.succeeded", "run.target_reached", "node.resumed", "webhook.revived"]);
+const kGood = new Set(["run.succeeded", "run.target_reached", "sweep.done", "node.resumed", "webhook.revived"]);
 
 export function toneOf(kind: string): "bad" | "good" | "" {
   return kBad.has(kind) ? "bad" : kGood.has(kind) ? "good" : "";

@@ -1,13 +1,12 @@
 import type { State } from "../base/api";
 import { Badge } from "../parts/icons";
-import type { SweepState, Trial } from "./sweeps_api";
+import type { SweepState, SweepSummary, Trial } from "./sweeps_api";
 
 // Looks of runs' states that mean the same here.
 const kSweep: Record<SweepState, State> = {
   running: "running",
   done: "succeeded",
   stopped: "stopped",
-  failed: "failed",
 };
 const kTrial: Record<Trial["state"], State> = {
   running: "running",
@@ -16,7 +15,9 @@ const kTrial: Record<Trial["state"], State> = {
   failed: "failed",
 };
 
-export function SweepBadge({ state }: { state: SweepState }) {
+export function SweepBadge({ sweep }: { sweep: Pick<SweepSummary, "state" | "stops"> }) {
+  const { state, stops } = sweep;
+  if (state === "running" && stops) return <Badge shape="stopping" tone="stopping" word="stopping" />;
   const look = Object.hasOwn(kSweep, state) ? kSweep[state] : "queued";
   return <Badge shape={look} tone={look} word={state} />;
 }

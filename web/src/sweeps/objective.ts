@@ -97,7 +97,7 @@ export function rungsOf(objective: Objective, budgets: number[], trials: Trial[]
       results: found.length,
       running: counted.filter(isAt).length,
       promoted:
-        index + 1 < budgets.length ? counted.filter(({ goal }) => goal > budget).length : null,
+        index + 1 < budgets.length ? counted.filter(({ goal }) => (goal ?? 0) > budget).length : null,
       best: finite[0] ?? null,
     };
   });

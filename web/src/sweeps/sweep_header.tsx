@@ -32,8 +32,8 @@ function StopButton({ sweep, onChange }: { sweep: SweepSummary; onChange: OnChan
           onClose={() => setOpen(false)}
         >
           <p>
-            No further trial is started or promoted. What its trials have reached stays: runs,
-            metrics and checkpoints.
+            No further trial is started or promoted, and those that train are cancelled: each
+            writes a checkpoint and ends. What was reached stays: runs, metrics and checkpoints.
           </p>
         </Asking>
       )}
@@ -107,9 +107,8 @@ export function SweepHeader({ sweep, onChange }: { sweep: Sweep; onChange: OnCha
           <h1 ref={heading}>{clean(sweep.name)}</h1>
           <div class="run-state">
             <span role="status">
-              <SweepBadge state={sweep.state} />
+              <SweepBadge sweep={sweep} />
             </span>
-            {sweep.reason && sweep.state !== "failed" && <span>{show.clipped(sweep.reason)}</span>}
             <span>
               {methodText(sweep)}, since <When at={sweep.created} />
               {sweep.ended != null && (
@@ -120,7 +119,7 @@ export function SweepHeader({ sweep, onChange }: { sweep: Sweep; onChange: OnCha
             </span>
           </div>
         </div>
-        {sweep.state === "running" && <StopButton sweep={sweep} onChange={onChange} />}
+        {sweep.state === "running" && !sweep.stops && <StopButton sweep={sweep} onChange={onChange} />}
       </div>
       <section class="summary">
         <Best sweep={sweep} />

@@ -168,8 +168,8 @@ export function SweepView({ id, query }: { id: string; query: URLSearchParams })
       {sweep && (
         <>
           <SweepHeader sweep={sweep} onChange={change} />
-          {sweep.state === "failed" && sweep.reason && (
-            <ErrorPanel title="The sweep failed" text={sweep.reason} />
+          {sweep.state === "running" && sweep.reason && (
+            <ErrorPanel title="The sweep stands still" text={sweep.reason} />
           )}
           <Shown sweep={sweep} query={query} />
         </>

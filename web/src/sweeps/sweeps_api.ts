@@ -2,7 +2,7 @@
 import { get, post } from "../base/request";
 import type { State } from "../base/api";
 
-export const kSweepStates = ["running", "done", "stopped", "failed"] as const;
+export const kSweepStates = ["running", "done", "stopped"] as const;
 export type SweepState = (typeof kSweepStates)[number];
 
 export type Value = number | string | boolean;
@@ -26,7 +26,8 @@ export interface SweepSummary {
   id: string;
   name: string;
   state: SweepState;
-  reason: string | null;
+  stops: boolean; // somebody wants it to end
+  reason: string | null; // why it stands still
   created: string | null;
   ended: string | null;
   owner: string | null;
@@ -63,7 +64,7 @@ export interface Trial {
   state: "running" | "paused" | "finished" | "failed";
   reason: string | null;
   values: Values;
-  goal: number;
+  goal: number | null; // null: as far as its file says
   rank: number | null;
   objective: number | null; // null: none yet, or not finite
   budget: number | null; // that it has reached

@@ -23,7 +23,7 @@ const kHeads = ["Sweep", "State", "Method", "Objective", "Trials", "Best", "Star
 
 function askedOf(query: URLSearchParams): string {
   const asked = new URLSearchParams({ limit: String(kPageSize) });
-  for (const key of ["state", "cursor"]) {
+  for (const key of ["state", "after"]) {
     const value = query.get(key);
     if (value) asked.set(key, value);
   }
@@ -67,9 +67,9 @@ function Row({ sweep }: { sweep: SweepSummary }) {
         </a>
       </th>
       <td data-name="State">
-        <SweepBadge state={sweep.state} />
+        <SweepBadge sweep={sweep} />
         {reason && (
-          <span class={sweep.state === "failed" ? "why failure" : "why"} title={reason}>
+          <span class="why failure" title={reason}>
             {reason}
           </span>
         )}
@@ -103,7 +103,7 @@ function StateFilter({ query }: { query: URLSearchParams }) {
       State{" "}
       <select
         value={state}
-        onChange={(event) => setQuery({ state: event.currentTarget.value, cursor: null })}
+        onChange={(event) => setQuery({ state: event.currentTarget.value, after: null })}
       >
         <option value="">all</option>
         {[...kSweepStates, ...(isOdd ? [state] : [])].map((one) => (
@@ -122,10 +122,10 @@ function showAll() {
 }
 
 function Nothing({ query }: { query: URLSearchParams }) {
-  if (query.get("state") || query.get("cursor")) {
+  if (query.get("state") || query.get("after")) {
     return (
       <section class="empty">
-        <h2>{query.get("cursor") ? "This page is empty" : "No sweep is like that"}</h2>
+        <h2>{query.get("after") ? "This page is empty" : "No sweep is like that"}</h2>
         <button type="button" onClick={showAll}>
           Show all sweeps
         </button>
@@ -229,7 +229,7 @@ export function SweepsView({ query }: { query: URLSearchParams }) {
       {page && (
         <Pages
           of="the sweeps"
-          cursor="cursor"
+          cursor="after"
           query={query}
           next={isCurrent ? page.next : null}
           rows={page.sweeps.length}
