@@ -50,6 +50,8 @@ PipelineTimes pipeline_times(PipelineOrder order, const PipelineCosts& costs) {
   const auto stages = static_cast<int>(costs.forward.size());
   base::check(stages >= 1 && costs.backward.size() == costs.forward.size(),
               "every stage has its costs");
+  base::check(costs.link.empty() || std::ssize(costs.link) == stages - 1,
+              "every pair of neighbours has its link");
   const auto micro_batches = static_cast<int>(costs.forward[0].size());
   std::vector<std::vector<PipelineWork>> work;
   for (int s = 0; s < stages; ++s) {
@@ -64,11 +66,16 @@ PipelineTimes pipeline_times(PipelineOrder order, const PipelineCosts& costs) {
   times.busy.assign(element(stages), 0);
   times.stage_end.assign(element(stages), 0);
   times.at.resize(element(stages));
+  const auto link = [&](int s, std::size_t i) {
+    return costs.link.empty() ? 0.0 : costs.link[element(s)].at(i);
+  };
   // When what a piece of work needs from a neighbour is there.
   const auto arrival = [&](int s, const PipelineWork& piece) {
     const std::size_t i = element(piece.micro_batch);
-    if (piece.way == Way::Forward) return s == 0 ? 0.0 : forward[element(s) - 1][i] + costs.link;
-    return s == stages - 1 ? 0.0 : backward[element(s) + 1][i] + costs.link;
+    if (piece.way == Way::Forward) {
+      return s == 0 ? 0.0 : forward[element(s) - 1][i] + link(s - 1, i);
+    }
+    return s == stages - 1 ? 0.0 : backward[element(s) + 1][i] + link(s, i);
   };
   for (bool moved = true; moved;) {
     moved = false;

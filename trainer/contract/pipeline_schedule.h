@@ -32,10 +32,12 @@ struct PipelinePlace {
 // activations it keeps: min(m, stages − stage) for 1F1B, m for GPipe.
 [[nodiscard]] int most_in_flight(PipelineOrder order, const PipelinePlace& place);
 
-// What a step costs: seconds, or FLOPs at unit speed. [stage][micro-batch].
+// What a step costs: seconds, or FLOPs at unit speed. [stage][micro-batch]; links of all stages but
+// the last.
 struct PipelineCosts {
   std::vector<std::vector<double>> forward, backward;
-  double link = 0;  // from a stage to its neighbour, either way; not in the way of computing
+  // From a stage to the next one, and back again: not in the way of computing. Empty: no time.
+  std::vector<std::vector<double>> link;
 };
 struct PipelineTimes {
   double end = 0;                       // of the whole step

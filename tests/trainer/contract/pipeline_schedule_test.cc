@@ -121,7 +121,12 @@ Clocks run_in_random_turns(PipelineOrder order, const contract::PipelineCosts& c
     }
     clock += (forward ? costs.forward : costs.backward)[static_cast<std::size_t>(s)]
                                                        [static_cast<std::size_t>(work.micro_batch)];
-    if (to >= 0 && to < stages) link[{s, to}].push_back({work.micro_batch, clock + costs.link});
+    if (to >= 0 && to < stages) {
+      const auto pair = static_cast<std::size_t>(std::min(s, to));
+      const double travel =
+          costs.link.empty() ? 0 : costs.link[pair][static_cast<std::size_t>(work.micro_batch)];
+      link[{s, to}].push_back({work.micro_batch, clock + travel});
+    }
   }
   for (const auto& mine : left) clocks.stuck = clocks.stuck || !mine.empty();
   return clocks;
@@ -139,7 +144,10 @@ TEST(PipelineTimes, AreThoseOfASimulationInAnyTurns) {
         for (double& each : stage) each = cost(random);
       }
     }
-    costs.link = trial % 2 == 0 ? 0 : cost(random);
+    for (int pair = 0; trial % 2 == 1 && pair + 1 < stages; ++pair) {
+      std::vector<double>& link = costs.link.emplace_back(static_cast<std::size_t>(all));
+      for (double& each : link) each = cost(random);
+    }
     for (const PipelineOrder order : kOrders) {
       const contract::PipelineTimes times = contract::pipeline_times(order, costs);
       const Clocks clocks = run_in_random_turns(order, costs, &random);
