@@ -69,13 +69,14 @@ void take_ranks(const PlanOptions& options, const Graph& machines, RunConfig* co
                          : "--ranks is '" + base::printable(options.ranks) +
                                "'; use a number above 0, or all");
   }
-  if (*ranks > config->batch_size) {
+  if (*ranks > std::int64_t{config->batch_size} * config->parallel.pipeline) {
     throw base::Error(base::Code::User, std::to_string(*ranks) + " ranks are more than the " +
                                             std::to_string(config->batch_size) +
                                             " samples of a step; raise batch.size, or plan for "
                                             "fewer");
   }
   config->ranks = static_cast<int>(*ranks);
+  config->parallel.data = 0;  // as many replicas as there are then
   const bool fits = config->ranks_per_node > 0 && config->ranks % config->ranks_per_node == 0;
   if (options.ranks == "all" || !fits) config->ranks_per_node = 0;
   if (!config->slurm) return;

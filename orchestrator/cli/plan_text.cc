@@ -120,6 +120,7 @@ std::string plan_table(const plan::PlanReport& report, int columns) {
       (report.machines.empty() ? std::to_string(plan.ranks) + " rank" : report.machines) + ", " +
       basis_of(plan) + "\n";
   if (plan.timeline) text += "step: " + step_line(*plan.timeline, report.overhead_seconds) + "\n";
+  if (!report.stages.empty()) text += report.stages + "\n";
   text += plan.why + "\n";
   for (const std::string& note : report.notes) text += "note: " + base::printable(note) + "\n";
   for (const std::string& each : report.basis) text += "- " + base::printable(each) + "\n";
@@ -164,6 +165,7 @@ std::string plan_sentences(const plan::PlanReport& report) {
     }
     text += "\n";
   }
+  if (!report.stages.empty()) text += "Layout: " + report.stages + ".\n";
   for (const std::string& each : report.basis) {
     text += "Assumption: " + base::printable(each) + ".\n";
   }
@@ -188,11 +190,19 @@ std::string plan_sentences(const plan::PlanReport& report) {
 std::string planned_run_file(const trainer::contract::RunConfig& config, const Plan& plan) {
   auto json = base::parse_json<nlohmann::ordered_json>(trainer::contract::to_json(config));
   for (const PlanDecision& decision : plan.decisions) {
+    if (decision.choice == decision.run_file) continue;
     std::string pointer = "/" + decision.key;
     std::replace(pointer.begin(), pointer.end(), '.', '/');
+    if (decision.key == "parallel.pipeline") {
+      // A file without stages has no such section, and replicas follow from ranks and stages.
+      json["parallel"]["data"] = 0;
+      json["parallel"]["pipeline"] = 0;
+    }
     auto& value = json.at(nlohmann::ordered_json::json_pointer(pointer));
     if (value.is_boolean()) {
       value = decision.choice == "true";
+    } else if (value.is_number()) {
+      value = base::parse_integer(decision.choice).value();
     } else {
       value = decision.choice;
     }

@@ -17,7 +17,8 @@ constexpr double kForwardVectors = 6, kBackwardVectors = 10;
 // Kernels of a layer: query/key/value, attention, projection, two of feed-forward, two LayerNorms;
 // backward two products for each of the four, attention, LayerNorms, four sums of biases.
 constexpr double kForwardKernels = 7, kBackwardKernels = 15;
-constexpr double kOtherKernels = 20;  // embeddings, heads and loss, forward; as many backward
+// Embeddings, heads and loss, forward; as many backward. Half of them are the embeddings'.
+constexpr double kOtherKernels = 20;
 
 // The share of the time of full waves in which a product of rows × columns does what is wanted.
 double share_filled(double rows, double columns, double inner, int multiprocessors) {
@@ -56,28 +57,50 @@ double head_flops(const trainer::contract::ModelShape& shape,
   return trainer::contract::training_flops(alone, batch) / 3;  // backward is twice that
 }
 
+PartSeconds part_seconds(const trainer::contract::ModelShape& shape,
+                         const trainer::contract::BatchSizes& batch,
+                         const ComputeFigures& figures) {
+  const double h = shape.hidden, f = shape.feed_forward;
+  const auto tokens = static_cast<double>(batch.tokens);
+  const double linear = 2 * (4 * h * h + 2 * h * f) * tokens;
+  const double attention = 4 * h * static_cast<double>(batch.squared_tokens) / kAttentionRate;
+  const double head = head_flops(shape, batch);
+  const Fill fill = fill_of(shape, tokens, figures.multiprocessors);
+  const double rate = figures.peak_flops * figures.efficiency;
+  PartSeconds parts;
+  parts.layer = {(linear / fill.forward + attention) / rate,
+                 2 * (linear / fill.backward + attention) / rate};
+  parts.head = {head / rate, 2 * head / rate};
+  if (figures.memory_bytes_per_second > 0) {
+    const double vector = tokens * h * figures.bytes_of_element / figures.memory_bytes_per_second;
+    parts.layer.forward += kForwardVectors * vector;
+    parts.layer.backward += kBackwardVectors * vector;
+  }
+  parts.layer.forward += figures.kernel_seconds * kForwardKernels;
+  parts.layer.backward += figures.kernel_seconds * kBackwardKernels;
+  for (ComputeSeconds* const end : {&parts.embeddings, &parts.head}) {
+    end->forward += figures.kernel_seconds * kOtherKernels / 2;
+    end->backward += figures.kernel_seconds * kOtherKernels / 2;
+  }
+  return parts;
+}
+
+ComputeSeconds stage_seconds(const PartSeconds& parts, const trainer::contract::Stage& stage) {
+  ComputeSeconds seconds{stage.layers() * parts.layer.forward,
+                         stage.layers() * parts.layer.backward};
+  const auto add = [&](const ComputeSeconds& part) {
+    seconds.forward += part.forward;
+    seconds.backward += part.backward;
+  };
+  if (stage.has_embeddings()) add(parts.embeddings);
+  if (stage.has_head()) add(parts.head);
+  return seconds;
+}
+
 ComputeSeconds compute_seconds(const trainer::contract::ModelShape& shape,
                                const trainer::contract::BatchSizes& batch,
                                const ComputeFigures& figures) {
-  const double h = shape.hidden, f = shape.feed_forward, layers = shape.layers;
-  const auto tokens = static_cast<double>(batch.tokens);
-  const double linear = layers * 2 * (4 * h * h + 2 * h * f) * tokens;
-  const double attention = layers * 4 * h * static_cast<double>(batch.squared_tokens);
-  const Fill fill = fill_of(shape, tokens, figures.multiprocessors);
-  const double rate = figures.peak_flops * figures.efficiency;
-  const double rest = attention / kAttentionRate + head_flops(shape, batch);
-  ComputeSeconds seconds;
-  seconds.forward = (linear / fill.forward + rest) / rate;
-  seconds.backward = 2 * (linear / fill.backward + rest) / rate;
-  if (figures.memory_bytes_per_second > 0) {
-    const double vector =
-        tokens * layers * h * figures.bytes_of_element / figures.memory_bytes_per_second;
-    seconds.forward += kForwardVectors * vector;
-    seconds.backward += kBackwardVectors * vector;
-  }
-  seconds.forward += figures.kernel_seconds * (layers * kForwardKernels + kOtherKernels);
-  seconds.backward += figures.kernel_seconds * (layers * kBackwardKernels + kOtherKernels);
-  return seconds;
+  return stage_seconds(part_seconds(shape, batch, figures), trainer::contract::whole_model(shape));
 }
 
 ComputeSeconds compute_seconds(const trainer::contract::ModelShape& shape,

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "trainer/contract/model_shape.h"
+#include "trainer/contract/stage_cut.h"
 
 namespace regatta::orchestrator::plan {
 
@@ -36,6 +37,17 @@ struct Fill {
 struct ComputeSeconds {
   double forward = 0, backward = 0;
 };
+// Of one forward and backward pass over these samples: a layer, and what the model has below the
+// first one and above the last. Products of one size have one rate, so layers are alike.
+struct PartSeconds {
+  ComputeSeconds layer, embeddings, head;
+};
+[[nodiscard]] PartSeconds part_seconds(const trainer::contract::ModelShape& shape,
+                                       const trainer::contract::BatchSizes& batch,
+                                       const ComputeFigures& figures);
+// A stage of a pipeline; over all stages they add up to compute_seconds().
+[[nodiscard]] ComputeSeconds stage_seconds(const PartSeconds& parts,
+                                           const trainer::contract::Stage& stage);
 // Of one forward and backward pass over these samples, without optimizer.
 [[nodiscard]] ComputeSeconds compute_seconds(const trainer::contract::ModelShape& shape,
                                              const trainer::contract::BatchSizes& batch,

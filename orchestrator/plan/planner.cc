@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/plan/cluster_machines.h"
+#include "orchestrator/plan/layouts.h"
 #include "orchestrator/plan/plan_decisions.h"
 #include "orchestrator/plan/plan_seats.h"
 #include "topology/nccl/allocation.h"
@@ -38,18 +39,32 @@ constexpr int kMostChannels = 64;
 class Planner {
  public:
   explicit Planner(const PlanRequest& request)
-      : request_(request), config_(request.config), figures_(request.figures) {
+      : request_(request),
+        config_(request.config),
+        figures_(request.figures),
+        lengths_(longest_lengths(request.config)) {
     figures_.efficiency = request.given.efficiency.value_or(kUsualEfficiency);
     figures_.overhead_seconds = request.given.overhead_seconds.value_or(figures_.overhead_seconds);
   }
+
+  // A layout that is only compared with another one's asks for no comparison of its own.
+  Planner(const PlanRequest& request, bool compares) : Planner(request) { compares_ = compares; }
 
   PlanReport plan() {
     if (config_.ranks < 1 || config_.ranks > kMostRanks) {
       fail("cannot plan " + std::to_string(config_.ranks) + " ranks; use 1 to " +
            std::to_string(kMostRanks));
     }
+    if (const auto refusal = trainer::contract::refuse_parallel(config_); has_stages() && refusal) {
+      fail("cannot plan the run: " + refusal->key + " " + refusal->message);
+    }
     take_lengths();
     const bool has_machines = !request_.machines.of_kind(Kind::Gpu).empty();
+    if (has_stages() && !has_machines) {
+      fail(
+          "a run with pipeline stages is planned by a model of its machines, and none are known; "
+          "give a cluster (--cluster)");
+    }
     if (has_machines) survey();
     if (!figures_.slowdown) figures_.slowdown = kSlowdown;
     const topology::plan::StepInputs inputs = plan_inputs(config_, figures_);
@@ -61,7 +76,9 @@ class Planner {
           topology::plan::run_step(inputs, report_.plan.buckets, CommunicationCurve({{1, 0}}));
       return std::move(report_);
     }
-    if (has_machines) {
+    if (has_stages()) {
+      plan_stages();
+    } else if (has_machines) {
       plan_by_model(inputs);
     } else {
       plan_by_measurement(inputs);
@@ -72,6 +89,7 @@ class Planner {
  private:
   // Padding costs nothing here, so the mean counts.
   void take_lengths() {
+    if (request_.lengths) lengths_ = *request_.lengths;
     if (!request_.lengths || figures_.mean_tokens > 0) return;
     constexpr int kPoints = 1000;
     double sum = 0, squares = 0;
@@ -92,7 +110,7 @@ class Planner {
     const VertexIndex gpu = request_.machines.below(choice_.nodes.front(), Kind::Gpu).front();
     const std::string model = topology::graph::text_of(
         request_.machines, request_.machines.vertex(gpu).facts, topology::graph::key::kModel);
-    const DeviceFigures* const device = device_figures(model);
+    const DeviceFigures* const device = device_ = device_figures(model);
     take_model(
         step_model(config_, model, device, static_cast<int>(choice_.nodes.size()), request_.given));
     report_.machines = base::plural(config_.ranks, "rank") + " on " +
@@ -103,7 +121,10 @@ class Planner {
     allocation_ =
         topology::nccl::allocation_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
     model_.emplace(topology::nccl::CostModel(allocation_));
-    for (const MeasuredLog& measured : request_.measured) take(measured);
+    for (const MeasuredLog& measured : request_.measured) {
+      if (measured.log.collective && !measured.way) logs_.push_back(measured.log);
+      if (!has_stages()) take(measured);
+    }
     if (figures_.slowdown) return;
     figures_.slowdown = slowdown_of(
         model_->model(),
@@ -121,6 +142,7 @@ class Planner {
     figures_.memory_bytes_per_second = compute.memory_bytes_per_second;
     figures_.efficiency = compute.efficiency;
     figures_.overhead_seconds = model.overhead_seconds;
+    compute_ = compute;
     trainer::contract::BatchSizes sizes = mean_sizes(config_, figures_);
     const double slowest = slowest_rank();
     for (std::int64_t* count :
@@ -144,9 +166,7 @@ class Planner {
   // Its share of the mean, as the run file balances: the slowest rank decides a step.
   [[nodiscard]] double slowest_rank() const {
     if (config_.ranks == 1 || config_.batch_size < config_.ranks) return 1;
-    const trainer::contract::LengthTable lengths =
-        request_.lengths.value_or(longest_lengths(config_));
-    return imbalance_of(config_, config_.balance.strategy, choice_.ranks_per_node, lengths);
+    return imbalance_of(config_, config_.balance.strategy, choice_.ranks_per_node, lengths_);
   }
 
   void plan_by_model(const topology::plan::StepInputs& inputs) {
@@ -168,12 +188,83 @@ class Planner {
                                    allocation_,
                                    request_.lengths};
     choose(inputs, decisions);
+    compare(report_.plan.timeline->step_seconds);
     report_.plan.tuner = tuner;
     report_.example_csv =
         topology::plan::to_example_csv(topology::plan::with_own_choices(tuner, model.model()));
+    place();
+  }
+
+  void place() {
     report_.plan.topology = topology_;
     report_.plan.seats = seats_of(request_.machines, choice_.nodes, choice_.ranks_per_node);
     report_.plan.placement = placement_of(request_.machines, choice_.nodes);
+  }
+
+  [[nodiscard]] bool has_stages() const { return config_.parallel.pipeline > 1; }
+
+  [[nodiscard]] LayoutInputs layout_inputs() const {
+    return {config_, lengths_, compute_, figures_.overhead_seconds, allocation_, device_, logs_};
+  }
+
+  // Layouts side by side. data_parallel: the step of a run without stages; nothing: there is none.
+  void compare(std::optional<double> data_parallel) {
+    if (!compares_) return;
+    const Layouts layouts = compare_layouts(layout_inputs(), data_parallel);
+    for (topology::plan::PlanDecision& decision : decide_layout(config_, layouts)) {
+      report_.plan.decisions.push_back(std::move(decision));
+    }
+    settle_layout(&report_.plan.decisions);
+    report_.notes.insert(report_.notes.end(), layouts.left_out.begin(), layouts.left_out.end());
+  }
+
+  // Each stage has its own cut, and NCCL chooses: its tuner is for communicators of all ranks.
+  void plan_stages() {
+    const LayoutInputs inputs = layout_inputs();
+    const PipelineModel model = pipeline_model(inputs);
+    const Layout layout = layout_of(inputs, model);
+    topology::plan::Plan& plan = report_.plan;
+    plan.ranks = config_.ranks;
+    plan.buckets = model.buckets();
+    plan.why = "each stage has its own cut; of the first: " + model.buckets_why();
+    plan.measured = model.inputs().network.sums.measured;
+    plan.timeline = model.mean_timeline();
+    stretch_to(layout.step_seconds, &*plan.timeline);
+    report_.stages = stages_text(model.inputs().stages, layout);
+    report_.basis.emplace_back(
+        "what travels between stages takes as long as NCCL's model has a broadcast between two "
+        "ranks, since it has no send");
+    for (const MeasuredLog& measured : request_.measured) {
+      if (plan.measured) break;
+      leave_out(measured, "it is not of sums among the " + base::plural(layout.data, "replica") +
+                              " of a stage");
+    }
+    place();
+    compare(data_parallel_seconds());
+  }
+
+  // Drawn micro-batches are uneven, so their steps are longer than the one of mean samples.
+  static void stretch_to(double step_seconds, topology::plan::StepTimeline* timeline) {
+    const double before = timeline->step_seconds - timeline->tail_seconds;
+    const double times = before > 0 ? (step_seconds - timeline->tail_seconds) / before : 1;
+    for (double* const each : {&timeline->forward_seconds, &timeline->compute_seconds,
+                               &timeline->exposed_seconds, &timeline->communication_seconds}) {
+      *each *= times;
+    }
+    for (topology::plan::BucketSpan& span : timeline->buckets) {
+      for (double* const each : {&span.ready_seconds, &span.start_seconds, &span.end_seconds}) {
+        *each *= times;
+      }
+    }
+    timeline->step_seconds = step_seconds;
+  }
+
+  // What the same run would take without stages; nothing where it can not be.
+  std::optional<double> data_parallel_seconds() const {
+    if (!compares_ || config_.batch_size < config_.ranks) return std::nullopt;
+    PlanRequest request = request_;
+    request.config.parallel = {};
+    return Planner(request, false).plan().plan.timeline->step_seconds;
   }
 
   // Without a model of the machines there is only what was measured, for as many ranks.
@@ -297,6 +388,11 @@ class Planner {
   const PlanRequest& request_;
   const RunConfig& config_;
   PlanFigures figures_;
+  trainer::contract::LengthTable lengths_;  // the request's, else all of data.max_length
+  bool compares_ = true;                    // layouts
+  ComputeFigures compute_;                  // of machines
+  const DeviceFigures* device_ = nullptr;
+  std::vector<topology::nccl::NcclTestLog> logs_;  // of NCCL's own choices
   NodeChoice choice_;
   topology::nccl::Allocation allocation_;
   std::optional<CalibratedModel> model_;  // of machines, for several ranks

@@ -50,6 +50,7 @@ struct PlanReport {
   topology::plan::StepInputs inputs;  // the step that it was made for
   double overhead_seconds = 0;        // of its tail: what is beside all that is modelled
   std::string machines;               // "64 ranks on 8 nodes of 8 NVIDIA H100 80GB HBM3"
+  std::string stages;                 // of a run with pipeline stages: one sentence on its layout
   std::string example_csv;            // for NVIDIA's example tuner plug-in; empty: no NCCL
   std::vector<std::string> notes;     // what was not used, and why: a sentence each
   std::vector<std::string> basis;     // what the step's seconds rest on: a sentence each
@@ -60,6 +61,10 @@ struct PlanReport {
 // ranks or of a disturbed machine is left out with a note. Where an earlier run of the same model
 // and ranks has tried cuts on such machines, its winner is the plan. The same request gives the
 // same plan.
+//
+// On machines every layout is compared with the run file's (layouts.h): a decision on
+// `parallel.pipeline`. With pipeline stages the plan has a cut for each of them, leaves NCCL alone
+// and says nothing of the other settings.
 //
 // Throws Code::User: too few nodes or GPUs, neither machines nor a log of the run's ranks, and what
 // allocation_of() and plan_inputs() throw.
