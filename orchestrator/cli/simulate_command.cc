@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/wording.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/input.h"
 #include "orchestrator/cli/step_model_options.h"
@@ -83,6 +84,7 @@ plan::StepModel model_of(const SimulateOptions& options, const RunConfig& config
 
 RunConfig config_on(const RunConfig& file, const SimulateOptions& options, int ranks) {
   RunConfig config = file;
+  if (ranks != file.ranks) config.parallel.data = 0;  // as many replicas as there are then
   config.ranks = ranks;
   if (options.samples_per_rank == 0) return config;
   if (options.samples_per_rank > kMostBatch / ranks) {
@@ -126,6 +128,11 @@ simulate::SimulatedRun run_on(const plan::Machines& machines, const SimulateOpti
                               const RunConfig& file, const LengthTable& lengths,
                               const std::vector<topology::nccl::NcclTestLog>& logs) {
   const RunConfig config = config_on(file, options, machines.ranks());
+  if (const auto refusal = trainer::contract::refuse_parallel(config);
+      refusal && config.parallel.pipeline > 1) {
+    fail("on " + base::plural(machines.nodes, "node") + " with " +
+         base::plural(machines.ranks(), "rank") + " " + refusal->key + " " + refusal->message);
+  }
   topology::nccl::Allocation allocation = machines.allocation;
   allocation.sharp = options.sharp;
   simulate::SimulationInputs inputs;
@@ -134,7 +141,13 @@ simulate::SimulatedRun run_on(const plan::Machines& machines, const SimulateOpti
   inputs.ranks_per_node = machines.ranks_per_node;
   const plan::StepModel model = model_of(options, config, machines);
   inputs.compute = model.compute;
-  inputs.network = plan::network_of(allocation, machines.device, config.sharding.optimizer, logs);
+  if (config.parallel.pipeline > 1) {
+    const trainer::contract::RankGrid grid = trainer::contract::rank_grid(config);
+    inputs.stage_network = plan::stage_network(allocation, machines.device, grid, logs);
+    inputs.network = inputs.stage_network.sums;
+  } else {
+    inputs.network = plan::network_of(allocation, machines.device, config.sharding.optimizer, logs);
+  }
   inputs.overhead_seconds = model.overhead_seconds;
   inputs.steps = options.steps;
   simulate::SimulatedRun run;
@@ -177,6 +190,11 @@ std::vector<std::string> notes(const SimulateOptions& options, const RunConfig& 
                         "measured on these machines; give a log with --measured"
                       : "the times of collectives were measured on " + base::join(measured, ", ") +
                             " nodes, and are modelled (NCCL's cost model) on others");
+  if (last.simulation.stages) {
+    notes.push_back(
+        "what travels between stages takes as long as NCCL's model has a broadcast between two "
+        "ranks, since it has no send; stages have not been tried on GPUs yet");
+  }
   if (config.evaluate_samples == 0) {
     notes.push_back(
         "evaluations are assumed to take no time, as nobody knows how many samples they have; set "

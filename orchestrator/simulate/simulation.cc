@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/philox.h"
 #include "base/statistics.h"
+#include "base/wording.h"
 #include "orchestrator/plan/dataset_facts.h"
+#include "orchestrator/plan/drawn_steps.h"
+#include "orchestrator/plan/pipeline_step.h"
 #include "orchestrator/plan/plan_inputs.h"
 #include "topology/plan/bucket_choice.h"
 #include "topology/plan/bucket_programme.h"
-#include "trainer/contract/balance.h"
 
 namespace regatta::orchestrator::simulate {
 namespace {
@@ -22,38 +23,8 @@ using topology::plan::StepInputs;
 using trainer::contract::BatchSizes;
 using trainer::contract::RunConfig;
 
-constexpr std::uint32_t kLengthSite = 0x53494d31;  // no site of the trainer's
-constexpr int kElementBytes = 4;                   // of what plan_inputs() counts
+constexpr int kElementBytes = 4;  // of what plan_inputs() counts
 constexpr std::int64_t kDefaultBucketBytes = std::int64_t{25} << 20;
-
-// Lengths by 16 random bits: as fine as a table of shares is known.
-class LengthSource {
- public:
-  LengthSource(const trainer::contract::LengthTable& table, std::uint64_t seed)
-      : lengths_(table.evenly(kDraws)), seed_(seed) {}
-
-  void draw(std::uint32_t step, std::vector<std::int32_t>* lengths) const {
-    base::PhiloxStream random(seed_, 0, step, kLengthSite);
-    for (std::size_t i = 0; i < lengths->size(); i += 2) {
-      const std::uint32_t word = random.next();
-      (*lengths)[i] = lengths_[word & 0xFFFFU];
-      if (i + 1 < lengths->size()) (*lengths)[i + 1] = lengths_[word >> 16U];
-    }
-  }
-
-  [[nodiscard]] double mean() const { return moment(1); }
-  [[nodiscard]] double mean_square() const { return moment(2); }
-
- private:
-  static constexpr int kDraws = 1 << 16;
-  [[nodiscard]] double moment(int power) const {
-    double sum = 0;
-    for (const std::int32_t length : lengths_) sum += std::pow(length, power);
-    return sum / kDraws;
-  }
-  std::vector<std::int32_t> lengths_;
-  std::uint64_t seed_;
-};
 
 std::int64_t rounded(double value) { return std::llround(value); }
 
@@ -169,20 +140,13 @@ struct StepShares {
   double most_tokens = 0;
 };
 
-StepShares deal(const SimulationInputs& inputs, const std::vector<std::int32_t>& lengths,
-                const trainer::contract::StratumLimits& strata) {
+StepShares deal(const SimulationInputs& inputs, plan::DrawnSteps* steps, int number) {
   const RunConfig& config = inputs.config;
-  trainer::contract::BalanceOptions options;
-  options.strategy = config.balance.strategy;
-  options.deal = config.balance.deal;
-  options.ranks = config.ranks;
-  options.ranks_per_node = inputs.ranks_per_node;
-  options.row_length = config.data.max_length;
-  options.strata = strata;
+  const std::vector<std::int32_t>& lengths = steps->step(number);
   const double linear = 2.0 * (4.0 * config.model.hidden + 2.0 * config.model.feed_forward);
   double most = -1;
   StepShares shares;
-  for (const std::vector<std::int32_t>& places : trainer::contract::assign(lengths, options)) {
+  for (const std::vector<std::int32_t>& places : steps->deal(lengths, inputs.ranks_per_node)) {
     Shares rank;
     rank.samples = static_cast<double>(places.size());
     for (const std::int32_t place : places) {
@@ -201,49 +165,14 @@ StepShares deal(const SimulationInputs& inputs, const std::vector<std::int32_t>&
   return shares;
 }
 
-// The lengths of each step in turn; under `stratified` a window at a time.
-class Batches {
- public:
-  Batches(const RunConfig& config, const trainer::contract::LengthTable& table,
-          const LengthSource& source)
-      : config_(config), source_(source), lengths_(static_cast<std::size_t>(config.batch_size)) {
-    if (config.balance.strategy != trainer::contract::Balance::Stratified) return;
-    strata_ = trainer::contract::stratum_limits(table.evenly(trainer::contract::kStratumSamples));
-  }
-
-  // Of `stratified`.
-  [[nodiscard]] const trainer::contract::StratumLimits& strata() const { return strata_; }
-
-  const std::vector<std::int32_t>& step(int number) {
-    if (config_.balance.strategy != trainer::contract::Balance::Stratified) {
-      source_.draw(static_cast<std::uint32_t>(number), &lengths_);
-      return lengths_;
-    }
-    const int within = number % trainer::contract::kWindowSteps;
-    if (within == 0) {
-      window_.resize(lengths_.size() * trainer::contract::kWindowSteps);
-      source_.draw(static_cast<std::uint32_t>(number), &window_);
-      order_ =
-          trainer::contract::stratified_order(window_, config_.batch_size, config_.ranks, strata_);
-    }
-    const std::size_t first = lengths_.size() * static_cast<std::size_t>(within);
-    for (std::size_t i = 0; i < lengths_.size(); ++i) {
-      lengths_[i] = window_[static_cast<std::size_t>(order_[first + i])];
-    }
-    return lengths_;
-  }
-
- private:
-  const RunConfig& config_;
-  const LengthSource& source_;
-  trainer::contract::StratumLimits strata_ = {};
-  std::vector<std::int32_t> lengths_, window_, order_;
-};
-
 void check_inputs(const SimulationInputs& inputs) {
   const RunConfig& config = inputs.config;
   const auto fail = [](const std::string& what) { throw base::Error(base::Code::User, what); };
-  if (config.ranks < 1 || config.batch_size < config.ranks) {
+  if (const auto refusal = trainer::contract::refuse_parallel(config);
+      refusal && config.parallel.pipeline > 1) {
+    fail("on " + base::plural(config.ranks, "rank") + ": " + refusal->key + " " + refusal->message);
+  }
+  if (config.ranks < 1 || config.batch_size < trainer::contract::rank_grid(config).data) {
     fail("a batch of " + std::to_string(config.batch_size) + " samples is too small for " +
          std::to_string(config.ranks) + " ranks; raise batch.size, or use fewer nodes");
   }
@@ -274,6 +203,7 @@ class Tally {
  public:
   void add(const StepParts& step) {
     sum_.compute += step.compute;
+    sum_.bubble += step.bubble;
     sum_.imbalance += step.imbalance;
     sum_.exposed += step.exposed;
     sum_.tail += step.tail;
@@ -286,7 +216,7 @@ class Tally {
     const auto count = static_cast<double>(steps_.size());
     to->mean = {sum_.compute / count, sum_.imbalance / count, sum_.exposed / count,
                 sum_.tail / count,    sum_.gather / count,    sum_.overhead / count,
-                sum_.step / count};
+                sum_.step / count,    sum_.bubble / count};
     to->step_p5 = base::percentile(steps_, 0.05);
     to->step_p95 = base::percentile(steps_, 0.95);
   }
@@ -303,14 +233,107 @@ StepInputs stretched(StepInputs step, double factor) {
   return step;
 }
 
+plan::PipelineModel pipeline_of(const SimulationInputs& inputs, const plan::DrawnSteps& steps) {
+  const RunConfig& config = inputs.config;
+  plan::PipelineInputs made;
+  made.config = config;
+  made.stages = plan::stages_of(config, inputs.lengths);
+  made.compute = inputs.compute;
+  made.network = inputs.stage_network;
+  made.mean_tokens = steps.mean();
+  made.mean_squared_tokens = steps.mean_square();
+  made.overhead_seconds = inputs.overhead_seconds;
+  if (config.buckets.by != trainer::contract::BucketPolicy::Plan) {
+    made.buckets =
+        plan_of(inputs, base_inputs(inputs, steps.mean(), steps.mean_square(), 0)).buckets;
+  }
+  return plan::PipelineModel(std::move(made));
+}
+
+double staged_evaluation_seconds(const plan::PipelineModel& model) {
+  const RunConfig& config = model.inputs().config;
+  const int replicas = trainer::contract::rank_grid(config).data;
+  const double samples = std::ceil(static_cast<double>(config.evaluate_samples) / replicas);
+  if (samples < 1) return 0;  // all there are, and nobody said how many
+  const double packs = std::ceil(samples / config.micro_batch_size);
+  const double each = samples / packs;
+  return model.evaluation_seconds(
+      laid_out(each, each * model.inputs().mean_tokens, each * model.inputs().mean_squared_tokens,
+               config, RowLayout::Unpadded),
+      packs);
+}
+
+SimulatedStages described(const plan::PipelineModel& model) {
+  SimulatedStages stages;
+  stages.cut = model.inputs().stages;
+  stages.data = trainer::contract::rank_grid(model.inputs().config).data;
+  stages.micro_batch = model.inputs().config.micro_batch_size;
+  stages.ends_seconds = model.ends_seconds();
+  const auto tokens = static_cast<double>(model.mean_replicas().front().front().tokens);
+  for (std::size_t boundary = 0; boundary + 1 < stages.cut.size(); ++boundary) {
+    stages.send_seconds = std::max(stages.send_seconds, model.link_seconds(boundary, tokens));
+  }
+  return stages;
+}
+
+Simulation simulate_stages(const SimulationInputs& inputs) {
+  base::check(inputs.layout == RowLayout::Unpadded, "stages have unpadded rows");
+  const RunConfig& config = inputs.config;
+  const RunConfig replicas = plan::among_replicas(config);
+  plan::DrawnSteps steps(replicas, inputs.lengths);
+  const plan::PipelineModel model = pipeline_of(inputs, steps);
+  Simulation result;
+  result.ranks = config.ranks;
+  result.batch = config.batch_size;
+  SimulatedStages stages = described(model);
+  Tally tally;
+  double imbalance = 0, flops = 0, micro_batches = 0;
+  for (int i = 0; i < inputs.steps; ++i) {
+    const std::vector<std::int32_t>& lengths = steps.step(i);
+    plan::PipelineModel::Replicas dealt;
+    double most = 0, all = 0;
+    for (const auto& places : steps.deal(lengths, inputs.ranks_per_node)) {
+      double tokens = 0;
+      for (const BatchSizes& batch :
+           dealt.emplace_back(plan::micro_batches_of(config, lengths, places))) {
+        tokens += static_cast<double>(batch.tokens);
+        flops += trainer::contract::training_flops(config.model, batch);
+      }
+      micro_batches += static_cast<double>(dealt.back().size());
+      most = std::max(most, tokens);
+      all += tokens;
+    }
+    const plan::PipelineParts parts = model.step(dealt);
+    tally.add({parts.compute, parts.imbalance, parts.exposed, parts.tail, 0, parts.overhead,
+               parts.step, parts.bubble});
+    imbalance += most * stages.data / all;
+  }
+  tally.write(&result);
+  stages.micro_batches = micro_batches / inputs.steps / stages.data;
+  stages.bubble = result.mean.bubble / result.mean.compute;
+  stages.bubble_even = plan::even_bubble(static_cast<int>(stages.cut.size()), stages.micro_batches);
+  result.plan.ranks = config.ranks;
+  result.plan.buckets = model.buckets();
+  result.plan.why = model.buckets_why();
+  result.timeline = model.mean_timeline();
+  result.communication_seconds = result.timeline.communication_seconds;
+  result.token_imbalance = imbalance / inputs.steps;
+  result.samples_per_second = config.batch_size / result.mean.step;
+  result.model_flops_per_second = flops / (result.mean.step * inputs.steps) / config.ranks;
+  result.evaluation_seconds = staged_evaluation_seconds(model);
+  result.stages = std::move(stages);
+  return result;
+}
+
 }  // namespace
 
 Simulation simulate_steps(const SimulationInputs& inputs) {
   check_inputs(inputs);
+  if (inputs.config.parallel.pipeline > 1) return simulate_stages(inputs);
   const RunConfig& config = inputs.config;
-  const LengthSource source(inputs.lengths, config.seed);
+  plan::DrawnSteps steps(config, inputs.lengths);
   const double ranks = config.ranks;
-  const double mean = source.mean(), mean_square = source.mean_square();
+  const double mean = steps.mean(), mean_square = steps.mean_square();
   const auto compute = [&](double samples, double tokens, double squared) {
     const BatchSizes sizes = laid_out(samples, tokens, squared, config, inputs.layout);
     const plan::ComputeSeconds seconds =
@@ -325,11 +348,10 @@ Simulation simulate_steps(const SimulationInputs& inputs) {
   result.ranks = config.ranks;
   result.batch = config.batch_size;
   result.plan = plan_of(inputs, step);
-  Batches batches(config, inputs.lengths, source);
   Tally tally;
   double imbalance = 0, flops = 0;
   for (int i = 0; i < inputs.steps; ++i) {
-    const StepShares shares = deal(inputs, batches.step(i), batches.strata());
+    const StepShares shares = deal(inputs, &steps, i);
     const Shares& slowest = shares.slowest;
     StepParts parts;
     parts.compute =

@@ -1,10 +1,12 @@
 #include "orchestrator/simulate/simulation_text.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
 #include "base/text.h"
 #include "base/wording.h"
+#include "orchestrator/plan/layouts.h"
 #include "orchestrator/plan/step_model.h"
 
 namespace regatta::orchestrator::simulate {
@@ -16,15 +18,65 @@ double mfu_of(const SimulationReport& report, const SimulatedRun& run) {
   return report.peak_flops > 0 ? run.simulation.model_flops_per_second / report.peak_flops : 0;
 }
 
+bool has_stages(const SimulationReport& report) {
+  return std::any_of(report.runs.begin(), report.runs.end(),
+                     [](const SimulatedRun& run) { return run.simulation.stages.has_value(); });
+}
+
+std::string step_head(const SimulationReport& report) {
+  return base::formatted("%6s %6s %7s |%9s %9s ", "nodes", "ranks", "each", "step, ms", "compute") +
+         (has_stages(report) ? base::formatted("%8s ", "bubble") : "") +
+         base::formatted("%7s %8s %7s %7s %6s |%10s %7s %6s\n", "uneven", "exposed", "optim.",
+                         "gather", "other", "samples/s", "scale %", "MFU %");
+}
+
 std::string step_row(const SimulationReport& report, const SimulatedRun& run) {
   const Simulation& of = run.simulation;
   const StepParts& mean = of.mean;
-  return base::formatted(
-      "%6d %6d %7.1f |%9.2f %9.2f %7.2f %8.2f %7.2f %7.2f %6.2f |%10.0f %7.1f %6.1f\n", run.nodes,
-      of.ranks, static_cast<double>(of.batch) / of.ranks, 1e3 * mean.step, 1e3 * mean.compute,
-      1e3 * mean.imbalance, 1e3 * mean.exposed, 1e3 * mean.tail, 1e3 * mean.gather,
-      1e3 * mean.overhead, of.samples_per_second, 100 * scaling_of(report, run),
-      100 * mfu_of(report, run));
+  return base::formatted("%6d %6d %7.1f |%9.2f %9.2f ", run.nodes, of.ranks,
+                         static_cast<double>(of.batch) / of.ranks, 1e3 * mean.step,
+                         1e3 * mean.compute) +
+         (has_stages(report) ? base::formatted("%8.2f ", 1e3 * mean.bubble) : "") +
+         base::formatted("%7.2f %8.2f %7.2f %7.2f %6.2f |%10.0f %7.1f %6.1f\n",
+                         1e3 * mean.imbalance, 1e3 * mean.exposed, 1e3 * mean.tail,
+                         1e3 * mean.gather, 1e3 * mean.overhead, of.samples_per_second,
+                         100 * scaling_of(report, run), 100 * mfu_of(report, run));
+}
+
+std::string microseconds(double seconds) { return base::short_number(1e6 * seconds) + " us"; }
+
+// The layout of a row, where it has stages.
+std::string stages_line(const SimulatedRun& run) {
+  const Simulation& of = run.simulation;
+  if (!of.stages) return "";
+  const SimulatedStages& stages = *of.stages;
+  plan::Layout layout;
+  layout.data = stages.data;
+  layout.stages = static_cast<int>(stages.cut.size());
+  layout.micro_batch = stages.micro_batch;
+  layout.micro_batches = stages.micro_batches;
+  layout.bubble = stages.bubble;
+  return base::plural(run.nodes, "node") + ": " + plan::stages_text(stages.cut, layout) +
+         "; a send takes " + microseconds(stages.send_seconds) +
+         (stages.ends_seconds > 0 ? ", the sum of the word embedding over its two stages " +
+                                        microseconds(stages.ends_seconds)
+                                  : "") +
+         "\n";
+}
+
+Json stages_json(const Simulation& of) {
+  if (!of.stages) return nullptr;
+  const SimulatedStages& stages = *of.stages;
+  Json layers = Json::array();
+  for (const trainer::contract::Stage& stage : stages.cut) layers.push_back(stage.layers());
+  return {{"data", stages.data},
+          {"layers", std::move(layers)},
+          {"micro_batch", stages.micro_batch},
+          {"micro_batches", stages.micro_batches},
+          {"bubble", stages.bubble},
+          {"bubble_even", stages.bubble_even},
+          {"send_seconds", stages.send_seconds},
+          {"ends_seconds", stages.ends_seconds}};
 }
 
 std::string run_row(const SimulatedRun& run) {
@@ -70,6 +122,7 @@ Json run_json(const SimulationReport& report, const SimulatedRun& run) {
             {"p5_seconds", of.step_p5},
             {"p95_seconds", of.step_p95},
             {"compute_seconds", mean.compute},
+            {"bubble_seconds", mean.bubble},
             {"imbalance_seconds", mean.imbalance},
             {"exposed_seconds", mean.exposed},
             {"tail_seconds", mean.tail},
@@ -82,6 +135,7 @@ Json run_json(const SimulationReport& report, const SimulatedRun& run) {
            run.samples_range ? Json{run.samples_range->low, run.samples_range->high} : Json()},
           {"scaling", scaling_of(report, run)},
           {"mfu", mfu_of(report, run)},
+          {"stages", stages_json(of)},
           {"buckets", of.plan.buckets.size()},
           {"buckets_why", of.plan.why},
           {"evaluation_seconds", of.evaluation_seconds},
@@ -105,15 +159,15 @@ double scaling_of(const SimulationReport& report, const SimulatedRun& run) {
 
 std::string simulation_text(const SimulationReport& report) {
   std::string text = base::printable(report.title) + "\n" + share_text(report) + "\n";
-  text += base::formatted("%6s %6s %7s |%9s %9s %7s %8s %7s %7s %6s |%10s %7s %6s\n", "nodes",
-                          "ranks", "each", "step, ms", "compute", "uneven", "exposed", "optim.",
-                          "gather", "other", "samples/s", "scale %", "MFU %");
+  text += step_head(report);
   for (const SimulatedRun& run : report.runs) text += step_row(report, run);
   text += base::formatted("\n%6s %14s %14s %14s |%8s %6s %6s %6s %8s |%9s\n", "nodes",
                           "time to target", "5 % below", "5 % above", "steps, %", "eval.", "ckpt.",
                           "lost", "restarts", "failures");
   for (const SimulatedRun& run : report.runs) text += run_row(run);
   text += "\n";
+  for (const SimulatedRun& run : report.runs) text += stages_line(run);
+  if (has_stages(report)) text += "\n";
   for (const std::string& note : report.notes) text += "- " + base::printable(note) + "\n";
   return text;
 }
