@@ -124,6 +124,9 @@ TEST_F(PlanCommand, ReckonsAStepAsSimulateDoes) {
       {"dgx-h100.yaml", 1, 8, "batch: {size: 128}\nbalance: {strategy: none}\n", lengths},
       {"dgx-h100.yaml", 2, 16, "batch: {size: 256}\nbalance: {strategy: packed}\n", lengths},
       {"dgx-h100.yaml", 2, 16, "batch: {size: 64}\n", lengths},
+      {"dgx-h100.yaml", 1, 8, "batch: {size: 256, micro: 8}\nparallel: {pipeline: 4}\n", {}},
+      {"dgx-h100.yaml", 2, 16,
+       "batch: {size: 512, micro: 8}\nparallel: {pipeline: 2, schedule: gpipe}\n", lengths},
       {"dgx-h100.yaml", 8, 64, batch, {"--efficiency", "0.4", "--overhead-seconds", "0.02"}},
   };
   for (const Row& row : rows) {
@@ -141,6 +144,41 @@ TEST_F(PlanCommand, ReckonsAStepAsSimulateDoes) {
         << row.cluster << " " << row.nodes << " " << row.more << ": " << by_plan << ", "
         << by_simulate;
   }
+}
+
+TEST_F(PlanCommand, ComparesLayouts) {
+  const std::string text =
+      "model: {preset: base, vocabulary: 30522}\ndata: {path: d}\n"
+      "batch: {size: 256, micro: 8}\ndevice: cuda\ndtype: bfloat16\n"
+      "ranks: 8\n";
+  const std::string plain = file("run.yaml", text);
+  const std::string staged = file("staged.yaml", text + "parallel: {data: 2, pipeline: 4}\n");
+  const auto with = [&](const std::string& run, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {run, "--cluster", kExamples + "dgx-h100.yaml"};
+    all.insert(all.end(), more.begin(), more.end());
+    return plan(all);
+  };
+  EXPECT_THAT(with(plain, {"--explain"}).text,
+              HasSubstr("parallel.pipeline: the run file has 1; data 8 x pipeline 1 is already the "
+                        "fastest by the model: the next, data 4 x pipeline 2 in micro-batches of "
+                        "8, would take "));
+  const base::Output explained = with(staged, {"--explain"});
+  EXPECT_THAT(explained.text, HasSubstr("Layout: 4 stages of 3, 3, 3 and 3 layers, 2 replicas"));
+  EXPECT_THAT(explained.text,
+              HasSubstr("parallel.pipeline: the run file has 4; data 8 x pipeline 1 would save "));
+  EXPECT_THAT(with(staged, {}).text, HasSubstr("parallel.pipeline  4    1     would gain  1 "));
+  const auto json = nlohmann::json::parse(with(staged, {"-o", "json"}).text);
+  EXPECT_EQ(json.at("decisions").at(0).at("key"), "parallel.pipeline");
+  EXPECT_EQ(json.at("decisions").at(0).at("choice"), "1");
+  EXPECT_EQ(json.at("decisions").at(0).at("options").size(), 4U);
+  // Only who asks for the run file with the plan's choices gets them.
+  const std::string written = with(staged, {"-o", "run"}).text;
+  EXPECT_EQ(trainer::contract::parse_run_config(written, "stdout").parallel.pipeline, 1);
+  const base::Output other = with(staged, {"--ranks", "6"});
+  EXPECT_THAT(other.errors, HasSubstr("cannot plan the run: parallel.pipeline is 4, which does not "
+                                      "divide ranks (6)"));
+  EXPECT_EQ(std::count(other.errors.begin(), other.errors.end(), '\n'), 1) << other.errors;
+  EXPECT_EQ(with(staged, {"--ranks", "all", "--nodes", "2"}).exit.code, 0);
 }
 
 TEST_F(PlanCommand, SaysWhatAStepRestsOn) {

@@ -205,7 +205,31 @@ TEST_F(SimulateCommand, RefusesWhatItCannotSimulate) {
   const std::string lengths = file("lengths.csv", "4,5000,1\n");
   const std::string cpu =
       file("cpu.yaml", "cluster: x\nnodes:\n  n: {count: 2, cpus: {vendor: GenuineIntel}}\n");
+  const std::string head =
+      "model: {preset: base, vocabulary: 30522}\ndata: {path: d}\n"
+      "batch: {size: 4096, micro: 256}\ndevice: cuda\ndtype: bfloat16\n"
+      "parallel: {pipeline: 4}\n";
+  const std::string few = file("few.yaml", head);
+  const auto in_stages = [&](const std::string& name, const std::string& stages) {
+    return file(name,
+                "model: {preset: base, vocabulary: 30522}\ndata: {path: d}\n"
+                "batch: {size: 4096, micro: 64}\ndevice: cuda\ndtype: bfloat16\n"
+                "parallel: {pipeline: " +
+                    stages + "}\n");
+  };
+  const std::string three = in_stages("three.yaml", "3"), four = in_stages("four.yaml", "4");
+  const std::string sharded = file("sharded.yaml", head + "sharding: {optimizer: true}\n");
   const std::vector<Row> rows = {
+      {"stages that do not divide the ranks of a node",
+       {three, "--cluster", kCluster},
+       "on 1 node with 8 ranks parallel.pipeline is 3, which does not divide ranks (8)"},
+      {"fewer micro-batches than stages",
+       {few, "--cluster", kCluster, "--nodes", "8"},
+       "on 8 nodes with 64 ranks batch.micro makes 1 micro-batches of the 256 samples"},
+      {"stages of a part of a node",
+       {four, "--cluster", kCluster, "--nodes", "3"},
+       "neither fill nodes of 8 ranks nor do several stages fill one"},
+      {"state that is sharded", {sharded, "--cluster", kCluster}, "sharding.optimizer: does not"},
       {"nothing", {}, "needs a run file"},
       {"no cluster", {run}, "needs a run file and --cluster"},
       {"no such file", {"/none", "--cluster", kCluster}, "/none"},
@@ -236,6 +260,31 @@ TEST_F(SimulateCommand, RefusesWhatItCannotSimulate) {
     EXPECT_THAT(output.errors, HasSubstr(row.message));
     EXPECT_EQ(output.errors.find('\n'), output.errors.size() - 1) << output.errors;
   }
+}
+
+TEST_F(SimulateCommand, TellsTheBubbleOfStages) {
+  const std::string run = file("run.yaml",
+                               "model: {preset: base, vocabulary: 30522}\n"
+                               "data: {path: d, max_length: 512}\nranks: 4\n"
+                               "batch: {size: 512, micro: 8}\ndevice: cuda\ndtype: bfloat16\n"
+                               "parallel: {data: 2, pipeline: 2}\n");
+  const std::vector<std::string> arguments = {run,   "--cluster", kCluster, "--nodes",
+                                              "1,2", "--steps",   "5"};
+  std::vector<std::string> json = arguments;
+  json.insert(json.end(), {"-o", "json"});
+  const base::Output output = simulate(json);
+  ASSERT_EQ(output.exit.code, 0) << output.errors;
+  const Json parsed = Json::parse(output.text);
+  const Json& first = parsed.at("runs")[0];
+  EXPECT_EQ(first.at("stages").at("data"), 4) << "replicas follow from the nodes";
+  EXPECT_EQ(first.at("stages").at("micro_batches"), 16);
+  EXPECT_EQ(first.at("stages").at("bubble_even"), 1.0 / 16);
+  EXPECT_GT(first.at("stages").at("bubble"), 1.0 / 16);
+  EXPECT_EQ(parsed.at("runs")[1].at("stages").at("data"), 8);
+  const base::Output text = simulate(arguments);
+  EXPECT_THAT(text.text, HasSubstr("compute   bubble  uneven"));
+  EXPECT_THAT(text.text, HasSubstr("1 node: 2 stages of 6 and 6 layers, 4 replicas, 16 "));
+  EXPECT_THAT(text.text, HasSubstr("2 nodes: 2 stages of "));
 }
 
 TEST_F(SimulateCommand, TheStudyIsJson) {
