@@ -52,6 +52,12 @@ Json budget_json(const sweeps::SweepSettings& settings) {
           {"factor", asha ? Json(settings.factor) : Json()}};
 }
 
+// Where a trial is ranked; of one that goes as far as its file says, how far it came.
+Json budget_of(const sweeps::RankedTrial& ranked, const TrialRecord& trial) {
+  if (ranked.budget > 0) return ranked.budget;
+  return trial.reports.empty() ? Json() : Json(trial.reports.back().budget);
+}
+
 // ranking: of the record.
 Json best_json(const SweepRecord& record, const std::vector<sweeps::RankedTrial>& ranking) {
   if (ranking.empty() || !std::isfinite(ranking.front().objective)) return nullptr;
@@ -59,7 +65,7 @@ Json best_json(const SweepRecord& record, const std::vector<sweeps::RankedTrial>
   return {{"trial", best.number},
           {"run", best.run},
           {"objective", number(ranking.front().objective)},
-          {"budget", ranking.front().budget},
+          {"budget", budget_of(ranking.front(), best)},
           {"values", sweeps::values_json(best.values)}};
 }
 
@@ -139,7 +145,7 @@ Json trials_json(const SweepRecord& record, const std::vector<sweeps::RankedTria
     Json& trial = trials.at(static_cast<std::size_t>(each.number - 1));
     trial["rank"] = ++rank;
     trial["objective"] = number(each.objective);
-    trial["budget"] = each.budget > 0 ? Json(each.budget) : Json();
+    trial["budget"] = budget_of(each, record.trials.at(static_cast<std::size_t>(each.number - 1)));
   }
   return trials;
 }

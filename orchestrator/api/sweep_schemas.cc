@@ -14,7 +14,7 @@ Json summary() {
   const Json best = object({{"trial", integer()},
                             {"run", text()},
                             {"objective", any_number()},
-                            {"budget", integer()},
+                            {"budget", or_null(integer())},
                             {"values", by_name(any_value())}});
   return object({{"id", or_null(text())},
                  {"name", text()},

@@ -105,13 +105,13 @@ std::string sweep_table(const Json& sweeps) {
 std::string best_text(const Json& sweep) {
   const Json best = sweep.value("best", Json());
   if (!best.is_object()) return "";
-  const std::int64_t budget = best.value("budget", std::int64_t{0});
+  const Json budget = best.value("budget", Json());
   std::string text = "trial " + word(best.value("trial", Json())) + ", run " +
                      base::printable(word(best.value("run", Json()))) + ": " +
                      base::printable(objective_name(sweep)) + " " +
                      figure(best.value("objective", Json()));
-  if (budget > 0) {
-    text += " after " + std::to_string(budget) + " " +
+  if (budget.is_number()) {
+    text += " after " + word(budget) + " " +
             base::printable(text_of(sweep.value("budget", Json::object()), "unit"));
   }
   text += "\n";

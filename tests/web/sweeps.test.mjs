@@ -56,8 +56,25 @@ test("the best is at the top, whichever way is better, and a failed trial has no
     const places = trials.map((trial) => page.placeOf(axis, trial));
     assert.equal(places.indexOf(1), best - 1);
     assert.equal(places[3], page.kLane);
-    assert.deepEqual(trials.map((trial) => page.shadeOf(axis, trial))[best - 1], page.kShades - 1);
+    const shades = page.shadesOf(axis, trials);
+    assert.equal(shades.get(best), page.kShades - 1);
+    assert.deepEqual([...shades.keys()].sort(), [1, 2, 3]);
   }
+});
+
+test("one that went wild leaves the others their colours and their room", () => {
+  const objective = { kind: "metric", metric: "mlm_loss", direction: "minimize" };
+  const values = [2.7, 2.9, 156, 2.8, 3.1, 3, 2.6, 3.2, 4, 3.3, 3.4, 3.5];
+  const trials = values.map((value, i) => makeTrial(i + 1, { objective: value }));
+  const shades = page.shadesOf(axisOf(page.axesOf(makeSweep(kSweep, { trials, objective })), ""), trials);
+  const counts = Array.from({ length: page.kShades }, (_, shade) =>
+    [...shades.values()].filter((one) => one === shade).length);
+  assert.deepEqual(counts, [2, 2, 2, 2, 2, 2]);
+  assert.equal(shades.get(3), 0);
+  assert.equal(shades.get(7), page.kShades - 1);
+  assert.deepEqual(page.rangeOf(objective, values), [2.6, 3.4]);
+  assert.deepEqual(page.rangeOf({ ...objective, direction: "maximize" }, [-90, 1, 2, 3]), [1, 3]);
+  assert.equal(page.rangeOf(objective, []), null);
 });
 
 test("the best so far is a step at each trial that is better", () => {

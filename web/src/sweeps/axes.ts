@@ -215,9 +215,18 @@ export function brushText(axis: Axis, { low, high }: Brush): string {
 }
 
 export const kShades = 6;
-// How good it is among the others, as one of six colours; null: no result.
-export function shadeOf(objective: Axis, trial: Trial): number | null {
-  const at = placeOf(objective, trial);
-  if (at === kLane) return null;
-  return Math.min(kShades - 1, Math.floor(at * kShades));
+// How good each is among the others, as one of six colours, by trial. By their order, not by their
+// values: one that went wild would leave a single colour for all others. None for those without a
+// result.
+export function shadesOf(objective: Axis, trials: Trial[]): Map<number, number> {
+  const placed = trials
+    .map((trial) => ({ number: trial.number, at: placeOf(objective, trial) }))
+    .filter(({ at }) => at !== kLane)
+    .sort((one, other) => other.at - one.at);
+  return new Map(
+    placed.map(({ number }, i) => [
+      number,
+      kShades - 1 - Math.floor((i * kShades) / placed.length),
+    ]),
+  );
 }

@@ -4,7 +4,7 @@ import * as show from "../base/format";
 import type { Axis, Line, Span } from "../parts/chart";
 import { Chart } from "../parts/chart";
 import { Swatch } from "../parts/swatch";
-import { bestSoFar, objectiveText, objectiveTitle } from "./objective";
+import { bestSoFar, objectiveText, objectiveTitle, rangeOf } from "./objective";
 import type { Sweep } from "./sweeps_api";
 
 const kTrialAxis: Axis = { name: "Trial", isClock: false };
@@ -62,7 +62,9 @@ export function BestCurve({ sweep }: { sweep: Sweep }) {
       lines={[kEach, kBest]}
       full={full}
       values={(low, high) => {
-        const [from, to] = [low ?? 0, high ?? 1];
+        const near = rangeOf(objective, steps.flatMap((step) => step.objective ?? []));
+        const from = Math.max(low ?? 0, near?.[0] ?? -Infinity);
+        const to = Math.max(from, Math.min(high ?? 1, near?.[1] ?? Infinity));
         const room = kRoom * (to > from ? to - from : Math.abs(to) || 1);
         return [from - room, to + room];
       }}

@@ -68,6 +68,15 @@ export function bestSoFar(objective: Objective, trials: Trial[]): Step[] {
     });
 }
 
+const kShown = 0.75; // of the results, the best
+// The values that a drawing of results is about: a few that went wild would leave no room for the
+// others. Null: there are none.
+export function rangeOf(objective: Objective, values: number[]): [number, number] | null {
+  const sorted = [...values].sort((a, b) => (isBetter(objective, a, b) ? -1 : 1));
+  const shown = sorted.slice(0, Math.max(1, Math.ceil(sorted.length * kShown)));
+  return shown.length === 0 ? null : [Math.min(...shown), Math.max(...shown)];
+}
+
 export interface Rung {
   number: number;
   budget: number;

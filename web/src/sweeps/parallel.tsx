@@ -6,7 +6,7 @@ import { pictureOfDrawing } from "../parts/picture";
 import { useTwin } from "../parts/twin";
 import { useWidth } from "../parts/width";
 import type { Axis, Brush, Brushes } from "./axes";
-import { apart, brushText, kLane, kShades, passes, shadeOf } from "./axes";
+import { apart, brushText, kLane, kShades, passes, shadesOf } from "./axes";
 import { AxisBrush } from "./brushes";
 import type { Layout, Point } from "./layout";
 import { layoutOf, nearest, pointAt, pointsOf, wayOf } from "./layout";
@@ -53,9 +53,10 @@ const lineClass = ({ trial, shade, isIn }: Line) =>
 function linesOf(sweep: Sweep, axes: Axis[], layout: Layout, brushes: Brushes): Line[] {
   const objective = axes[axes.length - 1];
   const all = [...sweep.trials].sort(byRank).slice(0, kMostLines).reverse();
+  const shades = objective ? shadesOf(objective, all) : new Map<number, number>();
   const lines = all.map((trial) => {
     const points = pointsOf(layout, axes, trial);
-    const shade = objective ? shadeOf(objective, trial) : null;
+    const shade = shades.get(trial.number) ?? null;
     return { trial, points, way: wayOf(points), shade, isIn: passes(axes, brushes, trial) };
   });
   return [...lines.filter(({ isIn }) => !isIn), ...lines.filter(({ isIn }) => isIn)];
