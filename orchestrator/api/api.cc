@@ -97,9 +97,10 @@ Response Api::version(const Call&) {
 }
 
 Response Api::health(const Call&) {
-  return json_response(200, health_json(controller_, clock_.utc_seconds(), files_, shared_,
-                                        webhooks_ == nullptr ? std::vector<webhooks::Status>{}
-                                                             : webhooks_->status()));
+  return json_response(
+      200, health_json(controller_, clock_.utc_seconds(), files_, shared_,
+                       webhooks_ == nullptr ? std::vector<webhooks::Status>{} : webhooks_->status(),
+                       sweeps_ == nullptr ? std::vector<std::string>{} : sweeps_->faults()));
 }
 
 bool Api::is_ready() { return check_store(controller_).good; }

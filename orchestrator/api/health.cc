@@ -131,10 +131,17 @@ HealthCheck check_store(control::Controller& controller) {
 }
 
 Json health_json(control::Controller& controller, double now_utc, base::FileSystem& files,
-                 files::SharedFiles* shared, const std::vector<webhooks::Status>& webhooks) {
+                 files::SharedFiles* shared, const std::vector<webhooks::Status>& webhooks,
+                 const std::vector<std::string>& sweep_faults) {
   std::vector<HealthCheck> all = {check_pages(controller), check_scheduler(controller, now_utc),
                                   check_runs(controller, files, shared)};
   if (!webhooks.empty()) all.push_back(check_webhooks(webhooks));
+  if (!sweep_faults.empty()) {
+    const std::size_t others = sweep_faults.size() - 1;
+    all.push_back(
+        {"sweeps", false,
+         sweep_faults.front() + (others > 0 ? " (and " + std::to_string(others) + " more)" : "")});
+  }
   bool good = true;
   Json checks = Json::array();
   for (const HealthCheck& check : all) {

@@ -30,10 +30,12 @@ struct HealthCheck {
 [[nodiscard]] HealthCheck check_store(control::Controller& controller);
 
 // {"status": "ok" or "degraded", "checks": [{"name", "good", "detail"}…], "polling"} of the store,
-// the scheduler, the runs directory, which is looked into (in `shared`, which may be null), and the
-// webhooks, where there are some.
-[[nodiscard]] nlohmann::ordered_json health_json(
-    control::Controller& controller, double now_utc, base::FileSystem& files,
-    files::SharedFiles* shared, const std::vector<webhooks::Status>& webhooks = {});
+// the scheduler, the runs directory, which is looked into (in `shared`, which may be null), and,
+// where there are some, webhooks and what is wrong with sweeps.
+[[nodiscard]] nlohmann::ordered_json health_json(control::Controller& controller, double now_utc,
+                                                 base::FileSystem& files,
+                                                 files::SharedFiles* shared,
+                                                 const std::vector<webhooks::Status>& webhooks = {},
+                                                 const std::vector<std::string>& sweep_faults = {});
 
 }  // namespace regatta::orchestrator::api

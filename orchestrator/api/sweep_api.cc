@@ -33,17 +33,6 @@ control::SweepDriver& known(control::SweepDriver* sweeps) {
   throw base::Error(base::Code::NotFound, "this controller has no sweeps");
 }
 
-Json counts_json(const SweepRecord& record) {
-  std::map<TrialState, int> counts;
-  for (const TrialRecord& trial : record.trials) ++counts[trial.state];
-  Json json{{"planned", record.file.sweep.settings.trials}, {"tried", record.trials.size()}};
-  for (const TrialState state :
-       {TrialState::Running, TrialState::Paused, TrialState::Finished, TrialState::Failed}) {
-    json[kTrialStates[static_cast<std::size_t>(state)]] = counts[state];
-  }
-  return json;
-}
-
 Json budget_json(const sweeps::SweepSettings& settings) {
   const bool asha = settings.method == sweeps::SweepMethod::Asha;
   return {{"unit", settings.unit == sweeps::BudgetUnit::Steps ? "steps" : "samples"},
@@ -52,10 +41,29 @@ Json budget_json(const sweeps::SweepSettings& settings) {
           {"factor", asha ? Json(settings.factor) : Json()}};
 }
 
-// Where a trial is ranked; of one that goes as far as its file says, how far it came.
+// Where the objective is from by which a trial is ranked.
 Json budget_of(const sweeps::RankedTrial& ranked, const TrialRecord& trial) {
-  if (ranked.budget > 0) return ranked.budget;
-  return trial.reports.empty() ? Json() : Json(trial.reports.back().budget);
+  for (const sweeps::TrialReport& each : trial.reports) {
+    if (each.objective == ranked.objective) return each.budget;
+  }
+  return nullptr;
+}
+
+// One that its sweep's stop ended before its goal is none of those that finished.
+bool was_stopped(const TrialRecord& trial) {
+  return trial.state == TrialState::Finished && trial.reason == control::kStoppedReason;
+}
+std::string state_of(const TrialRecord& trial) {
+  return was_stopped(trial) ? "stopped" : kTrialStates[static_cast<std::size_t>(trial.state)];
+}
+
+Json counts_json(const SweepRecord& record) {
+  std::map<std::string, int> counts;
+  for (const TrialRecord& trial : record.trials) ++counts[state_of(trial)];
+  Json json{{"planned", record.file.sweep.settings.trials}, {"tried", record.trials.size()}};
+  for (const char* const state : kTrialStates) json[state] = counts[state];
+  json["stopped"] = counts["stopped"];
+  return json;
 }
 
 // ranking: of the record.
@@ -120,7 +128,7 @@ Json trial_json(const TrialRecord& trial, const std::optional<runs::RunState>& r
   return {{"number", trial.number},
           {"run", text_or_null(trial.run)},
           {"run_state", run_state ? Json(runs::name_of(*run_state)) : Json()},
-          {"state", kTrialStates[static_cast<std::size_t>(trial.state)]},
+          {"state", state_of(trial)},
           {"reason", text_or_null(trial.reason)},
           {"values", sweeps::values_json(trial.values)},
           {"goal", trial.goal > 0 ? Json(trial.goal) : Json()},
@@ -142,6 +150,7 @@ Json trials_json(const SweepRecord& record, const std::vector<sweeps::RankedTria
   }
   int rank = 0;
   for (const sweeps::RankedTrial& each : ranking) {
+    if (!std::isfinite(each.objective)) break;  // as are all that follow
     Json& trial = trials.at(static_cast<std::size_t>(each.number - 1));
     trial["rank"] = ++rank;
     trial["objective"] = number(each.objective);

@@ -39,7 +39,8 @@ Json summary() {
                                     {"running", integer()},
                                     {"paused", integer()},
                                     {"finished", integer()},
-                                    {"failed", integer()}})},
+                                    {"failed", integer()},
+                                    {"stopped", integer()}})},
                  {"best", or_null(best)}});
 }
 
@@ -48,7 +49,7 @@ Json trial() {
   return object({{"number", integer()},
                  {"run", or_null(text())},
                  {"run_state", or_null(one_of(runs::run_state_names()))},
-                 {"state", one_of({"running", "paused", "finished", "failed"})},
+                 {"state", one_of({"running", "paused", "finished", "failed", "stopped"})},
                  {"reason", or_null(text())},
                  {"values", by_name(any_value())},
                  {"goal", or_null(integer())},

@@ -134,6 +134,9 @@ class Controller {
   Accepted submit(const std::string& body, const std::optional<std::string>& idempotency_key,
                   const std::vector<std::string>& after = {}, const std::string& by = {},
                   const runs::LabelChange& label = {});
+  // What submit() would refuse of this configuration's dataset and of what it begins with, thrown
+  // as there; and the doubts that it would tell.
+  [[nodiscard]] std::vector<std::string> check_inputs(trainer::contract::RunConfig config);
   // What submit() would do, from its default values to the command that starts it. Changes nothing;
   // errors as submit()'s, but for those of keys.
   [[nodiscard]] Preview preview(const std::string& body, const std::vector<std::string>& after);

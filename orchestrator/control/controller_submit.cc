@@ -90,6 +90,12 @@ Controller::Accepted Controller::submit(const std::string& body,
   return {find(run.id), true, doubts};
 }
 
+std::vector<std::string> Controller::check_inputs(trainer::contract::RunConfig config) {
+  (void)resolve_start(&config);
+  (void)take_defaults(&config);
+  return refuse_inputs(config);
+}
+
 std::optional<runs::Run> Controller::submitted_before(const std::string& key,
                                                       const std::string& digest) {
   const auto before = store_.submitted_with(key);

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "orchestrator/control/request_key.h"
-#include "orchestrator/control/sweep_objective.h"
 
 namespace regatta::orchestrator::control {
 namespace {
@@ -22,42 +21,9 @@ constexpr int kTriedAtOnce = 256;          // trials whose values are looked at 
 constexpr std::uint64_t kLargestFile = 64U << 20U;
 constexpr const char* kEnding = ".json";
 constexpr const char* kHalfWritten = ".json.tmp-";  // by one that was killed
-constexpr const char* kStoppedReason = "the sweep was stopped";
-
-std::string key_of(const SweepRecord& record, const TrialRecord& trial) {
-  return "sweep/" + record.id + "/" + std::to_string(trial.number);
-}
-
-sweeps::StartTrial start_of(const TrialRecord& trial) {
-  return {trial.number, trial.values, trial.goal};
-}
-
-std::int64_t goal_steps(const SweepRecord& record, const TrialRecord& trial) {
-  return sweeps::trial_config(record.file, start_of(trial)).steps;
-}
-
-// It trains no more, and all that it has trained is known.
-bool is_over(const runs::Run& run) {
-  return runs::is_over(run.state) && run.wanted != runs::Wanted::Resume && run.drained;
-}
-
-void end(TrialRecord* trial, TrialState state, std::string reason, double utc) {
-  trial->state = state;
-  trial->reason = std::move(reason);
-  trial->ended = utc;
-}
-
-bool may_pass(const base::Error& error) {
-  return error.code() == Code::Retry || error.code() == Code::Operator;
-}
 
 std::string words_of(const TrialRecord& trial, const std::string& sweep) {
   return sweep + ", trial " + std::to_string(trial.number) + ": " + trial.reason;
-}
-
-bool any_runs(const SweepRecord& record) {
-  return std::any_of(record.trials.begin(), record.trials.end(),
-                     [](const TrialRecord& each) { return each.state == TrialState::Running; });
 }
 
 }  // namespace
@@ -88,8 +54,9 @@ void SweepDriver::run() {
   while (!ends_) {
     woken_ = false;
     lock.unlock();
-    step();
+    const bool more = step();
     lock.lock();
+    if (more) continue;
     wake_.wait_for(lock, std::chrono::duration<double>(options_.look_seconds),
                    [this] { return woken_ || ends_; });
   }
@@ -127,6 +94,7 @@ void SweepDriver::load() {
     return found;
   });
   std::map<std::string, Shown> sweeps;
+  std::vector<std::string> faults;
   for (const auto& [name, text] : texts) {
     try {
       auto record = std::make_shared<SweepRecord>(parse_sweep_record(text));
@@ -135,12 +103,15 @@ void SweepDriver::load() {
       }
       sweeps[record->id] = std::move(record);
     } catch (const base::Error& error) {
-      base::log(base::LogLevel::Warning,
-                base::printable((directory_ / name).string()) + " is left out: " + error.what());
+      faults.push_back(base::printable((directory_ / name).string()) +
+                       " is left out: " + error.what());
+      base::log(base::LogLevel::Warning, faults.back());
     }
   }
   const std::scoped_lock lock(mutex_);
   sweeps_.merge(sweeps);
+  faults_ = std::move(faults);
+  load_trouble_.clear();
   loaded_ = true;
 }
 
@@ -211,6 +182,7 @@ SweepDriver::Accepted SweepDriver::submit(const std::string& body,
                                           const std::string& by) {
   if (idempotency_key) check_key(*idempotency_key);
   auto record = std::make_shared<SweepRecord>(preview(body));
+  check_inputs(*record);
   record->owner = by;
   record->idempotency_key = idempotency_key;
   {
@@ -272,7 +244,10 @@ std::vector<SweepDriver::Shown> SweepDriver::all() {
   std::vector<Shown> all;
   const std::scoped_lock lock(mutex_);
   if (!loaded_) {
-    throw base::Error(Code::Retry, "the sweeps are still being read; try again in a moment");
+    throw base::Error(load_trouble_.empty() ? Code::Retry : Code::Operator,
+                      load_trouble_.empty()
+                          ? "the sweeps are still being read; try again in a moment"
+                          : "the sweeps cannot be read: " + load_trouble_);
   }
   for (const auto& [id, each] : sweeps_) all.push_back(each);
   std::sort(all.begin(), all.end(), [](const Shown& a, const Shown& b) {
@@ -303,25 +278,40 @@ SweepDriver::Shown SweepDriver::find(const std::string& name) {
                                                : "; 'regatta sweep ls' lists the sweeps"));
 }
 
+std::vector<std::string> SweepDriver::faults() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::string> all = faults_;
+  if (!load_trouble_.empty()) all.push_back("the sweeps cannot be read: " + load_trouble_);
+  for (const auto& [id, trouble] : troubles_) {
+    if (!trouble.why.empty()) all.push_back("sweep " + id + " stands still: " + trouble.why);
+  }
+  return all;
+}
+
 std::string SweepDriver::trouble(const std::string& id) {
   const std::scoped_lock lock(mutex_);
   const auto found = troubles_.find(id);
   return found == troubles_.end() ? "" : found->second.why;
 }
 
-void SweepDriver::step() {
+bool SweepDriver::step() {
   std::vector<std::string> going_on;
   try {
     if (!loaded_) load();
     // Which runs there are is known only then.
-    if (!controller_.adoption().done) return;
+    if (!controller_.adoption().done) return false;
     for (const Shown& each : all()) {
       if (each->state == SweepState::Running) going_on.push_back(each->id);
     }
   } catch (const base::Error& error) {
-    base::log(base::LogLevel::Warning, std::string("sweeps: ") + error.what());
-    return;
+    const std::scoped_lock lock(mutex_);
+    if (load_trouble_ != error.what()) {
+      base::log(base::LogLevel::Warning, std::string("sweeps: ") + error.what());
+    }
+    load_trouble_ = error.what();
+    return false;
   }
+  bool more = false;
   for (const std::string& id : going_on) {
     std::string why;
     {
@@ -331,7 +321,7 @@ void SweepDriver::step() {
       if (!why.empty() && clock_.monotonic_seconds() < found->second.not_before) continue;
     }
     try {
-      advance(id);
+      more = advance(id) || more;
       const std::scoped_lock lock(mutex_);
       troubles_.erase(id);
     } catch (const base::Error& error) {
@@ -342,152 +332,7 @@ void SweepDriver::step() {
       troubles_[id] = {error.what(), clock_.monotonic_seconds() + options_.pause_seconds};
     }
   }
-}
-
-// Decides, writes it down, then asks for what follows from it.
-void SweepDriver::advance(const std::string& id) {
-  const Shown now = update(id, [this](SweepRecord* record) { return decide(record); });
-  if (now == nullptr || now->state != SweepState::Running) return;
-  if (now->stops) return cancel_runs(*now);
-  std::vector<TrialRecord> asked;
-  try {
-    for (TrialRecord trial : now->trials) {
-      if (trial.state == TrialState::Running && ask(*now, &trial)) asked.push_back(trial);
-    }
-  } catch (const base::Error&) {
-    keep(id, asked);
-    throw;
-  }
-  keep(id, asked);
-}
-
-void SweepDriver::keep(const std::string& id, const std::vector<TrialRecord>& asked) {
-  if (asked.empty()) return;
-  (void)update(id, [&](SweepRecord* record) {
-    for (const TrialRecord& each : asked) {
-      record->trials[static_cast<std::size_t>(each.number - 1)] = each;
-    }
-    return true;
-  });
-}
-
-bool SweepDriver::decide(SweepRecord* record) {
-  bool changed = false;
-  for (TrialRecord& trial : record->trials) {
-    if (trial.state == TrialState::Running && observe(*record, &trial)) changed = true;
-  }
-  const double now = clock_.utc_seconds();
-  if (!record->stops) {
-    const sweeps::NextActions next = sweeps::next_actions(record->file.sweep, history_of(*record));
-    for (const sweeps::SweepAction& action : next.actions) carry_out(action, now, record);
-    if (next.done) record->state = SweepState::Done, record->ended_utc = now;
-    return changed || next.done || !next.actions.empty();
-  }
-  if (any_runs(*record)) return changed;
-  for (TrialRecord& trial : record->trials) {
-    if (trial.state == TrialState::Paused) end(&trial, TrialState::Finished, "", now);
-  }
-  record->state = SweepState::Stopped;
-  record->ended_utc = now;
-  return true;
-}
-
-// What has become of the run of a trial that trains.
-bool SweepDriver::observe(const SweepRecord& record, TrialRecord* trial) {
-  const double now = clock_.utc_seconds();
-  if (trial->run.empty()) return false;
-  const auto run = controller_.store().run(trial->run);
-  if (!run) {
-    // One that cannot be read at the moment is not gone.
-    if (controller_.adoption().refused > 0) return false;
-    end(trial, TrialState::Failed, "its run was removed", now);
-    return true;
-  }
-  if (!is_over(*run)) return false;
-  if (run->state == runs::RunState::Failed) {
-    const std::vector<runs::Attempt> attempts = controller_.store().attempts(run->number);
-    const bool diverged = !attempts.empty() && attempts.back().reason == "diverged";
-    end(trial, diverged ? TrialState::Finished : TrialState::Failed,
-        diverged ? "diverged" : run->error, now);
-    return true;
-  }
-  if (run->state != runs::RunState::Succeeded) {
-    if (record.stops) {
-      end(trial, TrialState::Finished, kStoppedReason, now);
-    } else {
-      end(trial, TrialState::Failed, "its run was cancelled", now);
-    }
-    return true;
-  }
-  const std::int64_t steps = goal_steps(record, *trial);
-  if (run->summary.steps < steps) {  // it is to go on
-    if (record.stops) end(trial, TrialState::Finished, kStoppedReason, now);
-    return record.stops;
-  }
-  const sweeps::SweepSettings& settings = record.file.sweep.settings;
-  const double objective = objective_of(controller_.store(), *run, settings.objective, steps);
-  const bool in_steps = settings.unit == sweeps::BudgetUnit::Steps;
-  const bool at_goal = run->summary.step >= steps;
-  const std::int64_t trained = in_steps ? run->summary.step : run->summary.samples;
-  const bool open_end = trial->goal == 0;  // as far as its file says
-  trial->reports.push_back({at_goal && !open_end ? trial->goal : trained, objective});
-  // One that stops at its target would not go on, whatever its goal.
-  const bool met = run->summary.time_to_accuracy_seconds && record.file.run.stop_at_target;
-  if (met || !at_goal) {
-    end(trial, TrialState::Finished, "met its target", now);
-  } else if (open_end) {
-    end(trial, TrialState::Finished, "", now);
-  } else if (record.stops) {
-    end(trial, TrialState::Finished, kStoppedReason, now);
-  }
-  return true;
-}
-
-// Those that train, of a sweep that stops; one may have been asked for without an answer.
-void SweepDriver::cancel_runs(const SweepRecord& record) {
-  std::vector<TrialRecord> ended;
-  for (TrialRecord trial : record.trials) {
-    if (trial.state != TrialState::Running) continue;
-    std::string run = trial.run;
-    if (run.empty()) {
-      const auto before = controller_.store().submitted_with(key_of(record, trial));
-      if (before) {
-        trial.run = run = before->id;
-      } else {
-        end(&trial, TrialState::Finished, kStoppedReason, clock_.utc_seconds());
-      }
-      ended.push_back(trial);
-    }
-    const auto known = run.empty() ? std::nullopt : controller_.store().run(run);
-    if (known && !runs::is_over(known->state)) (void)controller_.cancel(run, record.owner);
-  }
-  keep(record.id, ended);
-}
-
-// Has a run made, or go on, where the trial needs it. Whether something is to be kept of that.
-bool SweepDriver::ask(const SweepRecord& record, TrialRecord* trial) {
-  try {
-    if (trial->run.empty()) {
-      runs::LabelChange label;
-      label.add_tags = {tag_of(record)};
-      const std::string text =
-          trainer::contract::to_json(sweeps::trial_config(record.file, start_of(*trial)));
-      trial->run = controller_.submit(text, key_of(record, *trial), {}, record.owner, label).run.id;
-      return true;
-    }
-    const auto run = controller_.store().run(trial->run);
-    if (!run || !is_over(*run) || run->state != runs::RunState::Succeeded) return false;
-    const std::int64_t steps = goal_steps(record, *trial);
-    if (run->summary.steps >= steps) return false;
-    (void)controller_.extend(trial->run, "{\"steps\": " + std::to_string(steps) + "}",
-                             key_of(record, *trial) + "/" + std::to_string(trial->goal),
-                             record.owner);
-    return false;
-  } catch (const base::Error& error) {
-    if (may_pass(error)) throw;
-    end(trial, TrialState::Failed, error.what(), clock_.utc_seconds());
-    return true;
-  }
+  return more;
 }
 
 void SweepDriver::note(const char* kind, const std::string& by, const std::string& words,

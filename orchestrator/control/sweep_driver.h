@@ -66,13 +66,16 @@ class SweepDriver {
   [[nodiscard]] Shown find(const std::string& name);
   // All, the newest first.
   [[nodiscard]] std::vector<Shown> all();
+  // What is wrong, a line each: files that are left out, sweeps that stand still.
+  [[nodiscard]] std::vector<std::string> faults();
   // Why this one does not go on at the moment; empty: it does.
   [[nodiscard]] std::string trouble(const std::string& id);
 
   // Of its thread, or of a test's: one look at each sweep that goes on, once those of the runs
   // directory are read. Trouble with one is told and costs the others nothing; a file that is
-  // damaged is left out, with a line in the log.
-  void step();
+  // damaged is left out, with a line in the log. True: some have more to ask for than they might
+  // at once.
+  bool step();
 
  private:
   using Change = std::function<bool(SweepRecord* record)>;  // false: there is none
@@ -89,9 +92,11 @@ class SweepDriver {
                                                       const std::string& digest);
   Shown update(const std::string& id, const Change& change);
 
-  void advance(const std::string& id);
+  void check_inputs(const SweepRecord& record);
+  bool advance(const std::string& id);
   [[nodiscard]] bool decide(SweepRecord* record);
   [[nodiscard]] bool observe(const SweepRecord& record, TrialRecord* trial);
+  [[nodiscard]] bool goes_on(const TrialRecord& trial);
   void cancel_runs(const SweepRecord& record);
   [[nodiscard]] bool ask(const SweepRecord& record, TrialRecord* trial);
   void keep(const std::string& id, const std::vector<TrialRecord>& asked);
@@ -114,6 +119,8 @@ class SweepDriver {
   };
   std::map<std::string, Trouble> troubles_;  // by id
   bool loaded_ = false;
+  std::string load_trouble_;         // why they are not; empty: nothing is known
+  std::vector<std::string> faults_;  // of files
   bool woken_ = false, ends_ = false;
   std::condition_variable wake_;
   std::thread thread_;  // last

@@ -1,6 +1,8 @@
 #include "orchestrator/control/sweep_objective.h"
 
+#include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -26,12 +28,33 @@ double metric_at(const std::vector<store::EvaluationRow>& rows, std::int64_t ste
   return at == nullptr ? kNone : at->value;
 }
 
+// The run's evaluations on the time that it trained.
+std::vector<runs::EvaluationPoint> points_of(store::StoreReads& store, const runs::Run& run) {
+  struct Span {
+    double begin = 0, before = 0;  // seconds of its clock; trained in the attempts before it
+  };
+  std::map<runs::AttemptNumber, Span> spans;
+  double trained = 0;
+  for (const runs::Attempt& attempt : store.attempts(run.number)) {
+    if (!attempt.first_step_begin) continue;
+    spans[attempt.row] = {*attempt.first_step_begin, trained};
+    trained += std::max(0.0, attempt.last_seconds - *attempt.first_step_begin);
+  }
+  const std::vector<store::EvaluationRow> rows = store.evaluations(run.number, 0);
+  std::vector<runs::EvaluationPoint> points =
+      store::evaluation_points(store::RunAxis(store.attempts(run.number)), rows, run);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const Span span = spans[rows[i].attempt];
+    points[i].seconds = span.before + std::max(0.0, rows[i].seconds - span.begin);
+  }
+  return points;
+}
+
 double time_to_accuracy(store::StoreReads& store, const runs::Run& run) {
   const runs::RunSummary& summary = run.summary;
-  if (summary.time_to_accuracy_seconds) return *summary.time_to_accuracy_seconds;
+  const std::vector<runs::EvaluationPoint> points = points_of(store, run);
+  if (const auto met = runs::time_to_accuracy(points)) return *met;
   if (!summary.target) return kNone;
-  const auto points = store::evaluation_points(store::RunAxis(store.attempts(run.number)),
-                                               store.evaluations(run.number, 0), run);
   const auto crossing = runs::predict_crossing(points, *summary.target,
                                                runs::better_of(summary.metric), {}, summary.metric);
   return crossing ? crossing->seconds : kNone;

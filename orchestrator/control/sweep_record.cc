@@ -155,8 +155,9 @@ SweepRecord parse_sweep_record(const std::string& text) {
   if (!json.is_object()) throw base::Error(base::Code::Operator, "it holds no JSON object");
   try {
     return parse_record(json);
-  } catch (const nlohmann::json::exception& error) {
-    throw base::Error(base::Code::Operator, error.what());
+  } catch (const nlohmann::json::exception&) {
+    throw base::Error(base::Code::Operator,
+                      "it is damaged: a field is missing, or is no such value");
   } catch (const base::Error& error) {
     throw base::Error(base::Code::Operator, error.what());
   }

@@ -21,6 +21,9 @@ struct TrialRecord : sweeps::SweepTrial {
   std::optional<double> ended;  // since when it does not train; nothing: it does
 };
 
+// The reason of a trial that did not come to its goal because its sweep was stopped.
+inline constexpr const char* kStoppedReason = "the sweep was stopped";
+
 struct SweepRecord {
   std::string id;
   double created_utc = 0;

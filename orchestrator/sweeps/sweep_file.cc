@@ -55,9 +55,13 @@ void check_objective(const SweepFile& file, const std::string& source) {
   }
 }
 
-// Keys that the sweep sets itself, from its budget.
+// Keys that the sweep sets itself, from its budget, and those that say what trials are judged by.
 void check_parameters(const SweepFile& file, const std::string& source) {
   for (const SweepParameter& each : file.sweep.space.parameters()) {
+    if (each.key == "task" || each.key.rfind("target.", 0) == 0) {
+      refuse(source, "sweep.parameters." + each.key,
+             "trials are judged by it, so all need the same; set it in the run file");
+    }
     if (each.key == kSteps && file.sweep.settings.max_budget > 0) {
       refuse(source, "sweep.parameters.steps",
              "how far a trial trains is the sweep's budget; remove one of the two");
@@ -222,7 +226,15 @@ RunConfig trial_config(const SweepFile& file, const StartTrial& trial) {
     }
   }
   json["name"] = name_of_trial(file.run.name, trial.number);
-  return trainer::contract::parse_run_config(base::json_text(json), words_of(trial));
+  const std::string words = words_of(trial);
+  try {
+    return trainer::contract::parse_run_config(base::json_text(json), words);
+  } catch (const base::Error& error) {  // the line is of no file
+    std::string why = error.what();
+    const std::string line = words + ":1: ";
+    if (why.rfind(line, 0) == 0) why = words + ": " + why.substr(line.size());
+    throw base::Error(error.code(), why, error.key());
+  }
 }
 
 void check_trials(const SweepFile& file, int most) {

@@ -19,7 +19,7 @@ struct SweepFile {
 
 // Code::User with "source:line: …" for what either reader refuses, and for a sweep that contradicts
 // its run: time to accuracy without a target, goodput without statistics, a metric that is
-// better the other way. Paths stay relative.
+// better the other way, parameters that decide what trials are judged by. Paths stay relative.
 [[nodiscard]] SweepFile parse_sweep_file(std::string_view text, const std::string& source);
 
 // The file as one canonical JSON object, which parse_sweep_file() reads back: equal files give

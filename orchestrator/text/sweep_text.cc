@@ -124,19 +124,28 @@ std::string best_text(const Json& sweep) {
 }
 
 std::string sweep_details(const Json& sweep) {
+  const bool maximizes =
+      text_of(sweep.value("objective", Json::object()), "direction") == "maximize";
+  const std::string what = text_of(sweep, "method") + " search for " +
+                           (maximizes ? "more " : "less ") + base::printable(objective_name(sweep));
+  if (text_of(sweep, "id").empty()) {
+    return base::printable(text_of(sweep, "name")) + " would be a " + what + " by " +
+           count_of(sweep, "planned") + " trials; nothing is submitted. First:\n\n" +
+           trial_table(sweep);
+  }
   std::string text =
-      base::printable(text_of(sweep, "id")) + ": " + state_text(sweep) + ", " +
-      text_of(sweep, "method") + " search for " +
-      (text_of(sweep.value("objective", Json::object()), "direction") == "maximize" ? "more "
-                                                                                    : "less ") +
-      base::printable(objective_name(sweep)) + "\n";
+      base::printable(text_of(sweep, "id")) + ": " + state_text(sweep) + ", " + what + "\n";
   if (const std::string reason = text_of(sweep, "reason"); !reason.empty()) {
     text += "stands still: " + base::printable(reason) + "\n";
   }
-  text += count_of(sweep, "tried") + " of " + count_of(sweep, "planned") +
-          " trials: " + count_of(sweep, "running") + " running, " + count_of(sweep, "paused") +
-          " paused, " + count_of(sweep, "finished") + " finished, " + count_of(sweep, "failed") +
-          " failed\n";
+  text += count_of(sweep, "tried") + " of " + count_of(sweep, "planned") + " trials: ";
+  std::string counts;
+  for (const char* const state : {"running", "paused", "finished", "failed", "stopped"}) {
+    const std::string count = count_of(sweep, state);
+    if (std::string_view(state) == "stopped" && count == "0") continue;
+    counts += (counts.empty() ? "" : ", ") + count + " " + state;
+  }
+  text += counts + "\n";
   const std::string best = best_text(sweep);
   text += best.empty() ? "no trial has an objective so far\n" : "best: " + best;
   return sweep.at("trials").empty() ? text : text + "\n" + trial_table(sweep);

@@ -97,7 +97,7 @@ export function makeSweep(id, { trials = ashaTrials(), ...fields } = {}) {
     ...{ concurrency: 4, seed: 1 },
     counts: {
       ...{ planned: fields.state === "done" ? trials.length : 27, tried: trials.length, running: of("running"), paused: of("paused") },
-      ...{ finished: of("finished"), failed: of("failed") },
+      ...{ finished: of("finished"), failed: of("failed"), stopped: of("stopped") },
     },
     best: best
       ? { trial: best.number, run: best.run, objective: best.objective, values: best.values }

@@ -1,186 +1,14 @@
-// Sweeps over runs that train as told: what is asked of the controller, and what is asked again
-// after whatever went wrong.
-#include "orchestrator/control/sweep_driver.h"
-
+// What is asked of the controller for a sweep, and what is asked again after whatever went wrong.
 #include <gmock/gmock.h>
 
-#include <cmath>
-#include <functional>
-#include <map>
-#include <set>
-
-#include "base/error.h"
-#include "checkpoint/store.h"
-#include "tests/checkpoint/samples.h"
-#include "tests/orchestrator/control/controller_fixture.h"
-#include "trainer/contract/run_config.h"
+#include "tests/orchestrator/control/sweep_fixture.h"
 
 namespace regatta::orchestrator {
 namespace {
 
-using control::SweepDriver;
-using control::SweepState;
-using control::TrialRecord;
-using sweeps::TrialState;
 using testing::HasSubstr;
-using tests::JournalAuthor;
-using trainer::contract::RunConfig;
 
-// How a run ends.
-struct Ending {
-  double accuracy = 0;
-  std::string reason = "steps";
-  int code = 0;
-  std::int64_t steps = 0;  // 0: all
-};
-
-constexpr const char* kBegin = "name: rates\nsteps: 90\ndata: {path: /nowhere}\n";
-constexpr const char* kRates =
-    "    optimizer.learning_rate: {kind: uniform, low: 0.1, high: 0.4, points: 7}\n";
-
-std::string grid(int concurrency, const std::string& more = "") {
-  return std::string(kBegin) + more +
-         "sweep:\n  method: grid\n  concurrency: " + std::to_string(concurrency) +
-         "\n  objective: {direction: maximize}\n  parameters:\n" + kRates;
-}
-
-std::string asha() {
-  return std::string(kBegin) +
-         "sweep:\n  method: asha\n  trials: 27\n  concurrency: 4\n"
-         "  objective: {direction: maximize}\n  budget: {min: 10, max: 90, factor: 3}\n"
-         "  parameters:\n" +
-         kRates;
-}
-
-class SweepDriverTest : public ControllerFixture {
- protected:
-  SweepDriverTest() : ControllerFixture(100) { begin(); }
-
-  void begin() {
-    control::SweepDriverOptions options;
-    options.pause_seconds = 0;
-    driver_ = std::make_unique<SweepDriver>(files_, clock_, *controller_, options);
-    driver_->step();
-  }
-  // The controller and its sweeps, killed and started again.
-  void restart() {
-    driver_.reset();
-    close();
-    open();
-    begin();
-  }
-  std::string submit_sweep(const std::string& text) {
-    return driver_->submit(text, std::nullopt, "uid 7").sweep->id;
-  }
-  SweepDriver::Shown sweep(const std::string& id) { return driver_->find(id); }
-  std::vector<store::Event> events(const std::string& kind) {
-    return store_->events_after({{kind}, {}, {}, {}}, 0, 100).events;
-  }
-
-  // The accuracy of a run grows with its steps and falls with its distance from 0.3.
-  static Ending by_rate(const RunConfig& config) {
-    const double steps = static_cast<double>(config.steps);
-    return {0.4 - std::abs(config.optimizer.learning_rate - 0.3) + steps * 1e-4};
-  }
-  using Trainer = std::function<Ending(const RunConfig&)>;
-
-  std::vector<runs::Run> open_runs() {
-    std::vector<runs::Run> open;
-    for (const runs::Run& run : store_->unfinished_runs()) {
-      if (!runs::is_over(run.state)) open.push_back(run);
-    }
-    return open;
-  }
-  // Every launch trains as far as its run file says when it is looked at.
-  void train(const Trainer& trainer) {
-    for (std::size_t i = 0; i < scheduler_.launches.size(); ++i) {
-      const std::string handle = "h" + std::to_string(i + 1);
-      if (scheduler_.reports[handle].state != runs::ProcessState::Running) continue;
-      const base::Path path = scheduler_.launches[i].run_directory;
-      const auto directory = trainer::contract::RunDirectory::open(base::posix_file_system(), path);
-      const RunConfig config =
-          trainer::contract::parse_run_config(directory.run_json(), "run.json");
-      const std::string& run = path.filename();
-      if (std::count(scheduler_.stopped.begin(), scheduler_.stopped.end(), handle) > 0) {
-        write_attempt(directory, config, trained_[run], {0.1, "stopped", 24, trained_[run] + 1});
-        scheduler_.end(handle, 24);
-        continue;
-      }
-      if (hold_) continue;
-      Ending ending = trainer(config);
-      if (ending.steps == 0) ending.steps = config.steps;
-      write_attempt(directory, config, trained_[run], ending);
-      trained_[run] = ending.steps;
-      ++attempts_[run];
-      scheduler_.end(handle, ending.code);
-    }
-  }
-  void write_attempt(const trainer::contract::RunDirectory& directory, const RunConfig& config,
-                     std::int64_t from, const Ending& ending) {
-    JournalAuthor journal(directory, clock_.utc_seconds());
-    trainer::contract::StartRecord start;
-    start.attempt = journal.name().number;
-    start.execution = journal.name().execution;
-    start.process = 1234;
-    start.steps = config.steps;
-    start.batch_size = config.batch_size;
-    start.first_step = from;
-    start.metric = "mlm_accuracy";
-    if (config.target) start.target = config.target->value.value_or(0.5);
-    journal.add(0.1, start);
-    journal.step(1, ending.steps);
-    trainer::contract::EvalRecord evaluation;
-    evaluation.step = ending.steps;
-    evaluation.mlm_accuracy = ending.accuracy;
-    evaluation.target_met = ending.reason == "target";
-    journal.add(2, evaluation);
-    const tests::SampleCheckpoint sample(ending.steps);
-    checkpoint::CheckpointStore(base::posix_file_system(), directory.checkpoints_path())
-        .write(sample.contents, tests::always);
-    journal.checkpoint(3, ending.steps);
-    trainer::contract::EndRecord end;
-    end.reason = ending.reason;
-    end.exit_code = ending.code;
-    end.message = ending.code == 20 ? "no such dataset" : "";
-    journal.add(4, end);
-  }
-  void round(const Trainer& trainer) {
-    driver_->step();
-    ticks(2);
-    most_at_once_ = std::max(most_at_once_, open_runs().size());
-    train(trainer);
-    clock_.now += 10;
-    ticks(3);
-  }
-  // Until it is over.
-  SweepDriver::Shown play(
-      const std::string& id, const Trainer& trainer = by_rate,
-      const std::function<void(int)>& each = [](int) {}) {
-    for (int i = 0; i < 400 && sweep(id)->state == SweepState::Running; ++i) {
-      round(trainer);
-      each(i);
-    }
-    EXPECT_NE(sweep(id)->state, SweepState::Running) << driver_->trouble(id);
-    return sweep(id);
-  }
-  static double rate(const TrialRecord& trial) {
-    return std::get<double>(trial.values.at("optimizer.learning_rate"));
-  }
-  static int best_of(const control::SweepRecord& record) {
-    return sweeps::best_trial(record.file.sweep.settings, control::history_of(record)).value_or(0);
-  }
-  std::set<std::string> all_runs() {
-    const std::vector<std::string> ids = store_->ids();
-    return {ids.begin(), ids.end()};
-  }
-
-  tests::FaultyFileSystem files_;
-  std::unique_ptr<SweepDriver> driver_;
-  bool hold_ = false;  // runs train on and on
-  std::size_t most_at_once_ = 0;
-  std::map<std::string, std::int64_t> trained_;  // steps, by run
-  std::map<std::string, int> attempts_;
-};
+class SweepDriverTest : public SweepFixture {};
 
 TEST_F(SweepDriverTest, AGridIsOneRunForEachPoint) {
   const std::string id = submit_sweep(grid(2));
@@ -310,27 +138,6 @@ TEST_F(SweepDriverTest, ALostStoreIsReadAgain) {
   EXPECT_EQ(best_of(*record), 5);
 }
 
-TEST_F(SweepDriverTest, AFailureIsToldAndTakesNoPartInTheRanking) {
-  const std::string id = submit_sweep(grid(2));
-  const auto record = play(id, [](const RunConfig& config) {
-    if (config.name == "rates-t5") return Ending{0.99, "error", 20, 10};
-    if (config.name == "rates-t4") return Ending{0.99, "diverged", 20, 10};
-    return by_rate(config);
-  });
-  EXPECT_EQ(record->state, SweepState::Done);
-  const TrialRecord& failed = record->trials[4];
-  EXPECT_EQ(failed.state, TrialState::Failed);
-  EXPECT_THAT(failed.reason, HasSubstr("no such dataset"));
-  // Bad luck of its values, and not of the machine.
-  const TrialRecord& diverged = record->trials[3];
-  EXPECT_EQ(diverged.state, TrialState::Finished);
-  EXPECT_EQ(diverged.reason, "diverged");
-  EXPECT_EQ(best_of(*record), 6);
-  ASSERT_EQ(events("sweep.trial_failed").size(), 1U);
-  EXPECT_EQ(events("sweep.trial_failed")[0].run, failed.run);
-  EXPECT_THAT(events("sweep.trial_failed")[0].words, HasSubstr("trial 5: "));
-}
-
 TEST_F(SweepDriverTest, RunsThatSomebodyCancelsOrRemovesHaveFailed) {
   const std::string id = submit_sweep(grid(2));
   hold_ = true;
@@ -399,42 +206,52 @@ TEST_F(SweepDriverTest, AStopFindsRunsWhoseIdsWereNotWritten) {
   EXPECT_TRUE(found) << "no write failed between a run and its id";
 }
 
-TEST_F(SweepDriverTest, TimeToAccuracyIsOfThoseThatMeetTheirTarget) {
-  const std::string text = std::string(kBegin) + "target: {value: 0.5}\n" +
-                           "sweep:\n  method: grid\n  objective: {kind: time_to_accuracy}\n"
-                           "  concurrency: 7\n  parameters:\n" +
-                           kRates;
-  const auto record = play(submit_sweep(text), [](const RunConfig& config) {
-    const bool met = config.name == "rates-t2" || config.name == "rates-t6";
-    return met ? Ending{0.6, "target", 0, 40} : Ending{0.2};
-  });
-  for (const TrialRecord& trial : record->trials) {
-    const bool met = trial.number == 2 || trial.number == 6;
-    ASSERT_EQ(trial.reports.size(), 1U);
-    EXPECT_EQ(std::isfinite(trial.reports[0].objective), met) << trial.number;
-    EXPECT_EQ(trial.reason, met ? "met its target" : "");
-  }
-  EXPECT_NEAR(record->trials[1].reports[0].objective, 1.5, 0.6) << "seconds since its first step";
-  EXPECT_THAT(best_of(*record), testing::AnyOf(2, 6));
+// A sweep that asks for thousands of runs leaves others their turn, and stops when it is told.
+TEST_F(SweepDriverTest, AskingForManyRunsIsDoneInParts) {
+  std::string text = asha();
+  text.replace(text.find("trials: 27"), 10, "trials: 90");
+  text.replace(text.find("concurrency: 4"), 14, "concurrency: 90");
+  const std::string large = submit_sweep(text);
+  const std::string small = submit_sweep(grid(2));
+  EXPECT_TRUE(driver_->step());
+  EXPECT_EQ(all_runs().size(), 16U + 2);
+  EXPECT_TRUE(driver_->stop(large, ""));
+  (void)driver_->step();
+  EXPECT_EQ(all_runs().size(), 16U + 2);
+  EXPECT_EQ(sweep(small)->trials.size(), 2U);
 }
 
-// Under ASHA one that meets its target at a rung has ended, and is not asked to go on.
-TEST_F(SweepDriverTest, ATargetThatIsMetAtARungEndsTheTrial) {
-  std::string text = asha();
-  text.insert(text.find("sweep:"), "target: {value: 0.5}\n");
-  const auto record = play(submit_sweep(text), [](const RunConfig& config) {
-    if (config.optimizer.learning_rate > 0.35) return Ending{0.6, "target", 0, config.steps};
-    return by_rate(config);
-  });
-  int met = 0;
-  for (const TrialRecord& trial : record->trials) {
-    EXPECT_EQ(trial.state, TrialState::Finished) << trial.reason;
-    if (rate(trial) <= 0.35) continue;
-    ++met;
-    EXPECT_EQ(trial.reason, "met its target");
-    EXPECT_EQ(attempts_[trial.run], 1);
+TEST_F(SweepDriverTest, SweepsThatCannotBeReadSayWhy) {
+  (void)submit_sweep(grid(1));
+  driver_.reset();
+  const base::Path directory = control::sweeps_directory(folder_.path() / "runs");
+  std::filesystem::rename(directory, folder_.path() / "away");
+  tests::write_file(directory, "no directory");
+  begin();
+  try {
+    (void)driver_->all();
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::Operator);
+    EXPECT_THAT(error.what(), HasSubstr("the sweeps cannot be read: "));
   }
-  EXPECT_GT(met, 0);
+  EXPECT_THAT(driver_->faults(), testing::Contains(HasSubstr("cannot be read")));
+  std::filesystem::remove(directory);
+  std::filesystem::rename(folder_.path() / "away", directory);
+  driver_->step();
+  EXPECT_EQ(driver_->all().size(), 1U);
+  EXPECT_TRUE(driver_->faults().empty());
+}
+
+TEST_F(SweepDriverTest, WhatNoRunCouldBeginWithIsRefused) {
+  const std::string text = "from: {run: nobody}\n" + grid(1);
+  try {
+    (void)driver_->submit(text, std::nullopt, "");
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::NotFound) << error.what();
+  }
+  EXPECT_TRUE(driver_->all().empty());
 }
 
 TEST_F(SweepDriverTest, OneKeyIsOneSweep) {
@@ -490,6 +307,8 @@ TEST_F(SweepDriverTest, DamagedFilesAreLeftOut) {
   EXPECT_FALSE(std::filesystem::exists(directory / (good + ".json.tmp-0badcafe")));
   ASSERT_EQ(driver_->all().size(), 1U);
   EXPECT_EQ(driver_->all()[0]->id, good);
+  EXPECT_EQ(driver_->faults().size(), 9U);
+  EXPECT_THAT(driver_->faults(), testing::Each(testing::Not(HasSubstr("json.exception"))));
   EXPECT_EQ(play(good)->state, SweepState::Done);
 }
 

@@ -115,6 +115,14 @@ TEST(SweepFile, WhatContradictsTheRunIsSaid) {
   const std::string steps =
       std::string(kBegin) + kAsha + "    steps: {kind: integer, low: 1, high: 9}\n";
   EXPECT_THAT(problem_of(steps), HasSubstr("how far a trial trains is the sweep's budget"));
+  for (const char* const judged :
+       {"target.metric: {kind: choice, values: [mlm_loss, mlm_accuracy]}",
+        "target.value: {kind: uniform, low: 0.1, high: 0.2}",
+        "task: {kind: choice, values: [pretraining, classification]}"}) {
+    EXPECT_THAT(problem_of(with("{direction: maximize}", judged, "target: {value: 0.5}")),
+                HasSubstr("trials are judged by it"));
+  }
+  EXPECT_THAT(heads, testing::Not(HasSubstr(":1:"))) << "a line of no file";
   // A run file with a sweep is no run.
   try {
     (void)trainer::contract::parse_run_config(std::string(kBegin) + kAsha, "run.yaml");

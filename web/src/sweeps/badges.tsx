@@ -13,6 +13,7 @@ const kTrial: Record<Trial["state"], State> = {
   paused: "stopping", // two bars
   finished: "succeeded",
   failed: "failed",
+  stopped: "stopped",
 };
 
 export function SweepBadge({ sweep }: { sweep: Pick<SweepSummary, "state" | "stops"> }) {

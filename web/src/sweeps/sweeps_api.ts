@@ -43,6 +43,7 @@ export interface SweepSummary {
     paused: number;
     finished: number;
     failed: number;
+    stopped: number;
   };
   best: { trial: number; run: string; objective: number; values: Values } | null;
 }
@@ -61,7 +62,7 @@ export interface Trial {
   number: number;
   run: string | null;
   run_state: State | null;
-  state: "running" | "paused" | "finished" | "failed";
+  state: "running" | "paused" | "finished" | "failed" | "stopped";
   reason: string | null;
   values: Values;
   goal: number | null; // null: as far as its file says

@@ -1,0 +1,143 @@
+// What trials of a sweep have reached, and how they end.
+#include <gmock/gmock.h>
+
+#include "tests/orchestrator/control/sweep_fixture.h"
+
+namespace regatta::orchestrator {
+namespace {
+
+using testing::HasSubstr;
+
+class SweepTrialsTest : public SweepFixture {};
+
+TEST_F(SweepTrialsTest, AFailureIsToldAndTakesNoPartInTheRanking) {
+  const std::string id = submit_sweep(grid(2));
+  const auto record = play(id, [](const RunConfig& config) {
+    if (config.name == "rates-t5") return Ending{0.99, "error", 20, 10};
+    if (config.name == "rates-t4") return Ending{0.99, "diverged", 20, 10};
+    return by_rate(config);
+  });
+  EXPECT_EQ(record->state, SweepState::Done);
+  const TrialRecord& failed = record->trials[4];
+  EXPECT_EQ(failed.state, TrialState::Failed);
+  EXPECT_THAT(failed.reason, HasSubstr("no such dataset"));
+  // Bad luck of its values, and not of the machine.
+  const TrialRecord& diverged = record->trials[3];
+  EXPECT_EQ(diverged.state, TrialState::Finished);
+  EXPECT_EQ(diverged.reason, "diverged");
+  EXPECT_EQ(best_of(*record), 6);
+  ASSERT_EQ(events("sweep.trial_failed").size(), 1U);
+  EXPECT_EQ(events("sweep.trial_failed")[0].run, failed.run);
+  EXPECT_THAT(events("sweep.trial_failed")[0].words, HasSubstr("trial 5: "));
+}
+
+TEST_F(SweepTrialsTest, TimeToAccuracyIsOfThoseThatMeetTheirTarget) {
+  const std::string text = std::string(kSweepBegin) + "target: {value: 0.5}\n" +
+                           "sweep:\n  method: grid\n  objective: {kind: time_to_accuracy}\n"
+                           "  concurrency: 7\n  parameters:\n" +
+                           kRates;
+  const auto record = play(submit_sweep(text), [](const RunConfig& config) {
+    const bool met = config.name == "rates-t2" || config.name == "rates-t6";
+    return met ? Ending{0.6, "target", 0, 40} : Ending{0.2};
+  });
+  for (const TrialRecord& trial : record->trials) {
+    const bool met = trial.number == 2 || trial.number == 6;
+    ASSERT_EQ(trial.reports.size(), 1U);
+    EXPECT_EQ(std::isfinite(trial.reports[0].objective), met) << trial.number;
+    EXPECT_EQ(trial.reason, met ? "met its target" : "");
+  }
+  EXPECT_NEAR(record->trials[1].reports[0].objective, 1.5, 0.6) << "seconds since its first step";
+  EXPECT_THAT(best_of(*record), testing::AnyOf(2, 6));
+}
+
+// Under ASHA one that meets its target at a rung has ended, and is not asked to go on.
+TEST_F(SweepTrialsTest, ATargetThatIsMetAtARungEndsTheTrial) {
+  std::string text = asha();
+  text.insert(text.find("sweep:"), "target: {value: 0.5}\n");
+  const auto record = play(submit_sweep(text), [](const RunConfig& config) {
+    if (config.optimizer.learning_rate > 0.35) return Ending{0.6, "target", 0, config.steps};
+    return by_rate(config);
+  });
+  int met = 0;
+  for (const TrialRecord& trial : record->trials) {
+    EXPECT_EQ(trial.state, TrialState::Finished) << trial.reason;
+    if (rate(trial) <= 0.35) continue;
+    ++met;
+    EXPECT_EQ(trial.reason, "met its target");
+    EXPECT_EQ(attempts_[trial.run], 1);
+  }
+  EXPECT_GT(met, 0);
+}
+
+// The time that a trial stands paused, or that a restart takes, is none of its own.
+TEST_F(SweepTrialsTest, TimeToAccuracyIsTrainingTime) {
+  std::string text = asha();
+  text.insert(text.find("sweep:"), "target: {value: 0.5}\n");
+  text.replace(text.find("{direction: maximize}"), 21, "{kind: time_to_accuracy}");
+  const auto record = play(submit_sweep(text), [](const RunConfig& config) {
+    return config.steps == 90 ? Ending{0.6, "target", 0, 80} : by_rate(config);
+  });
+  int met = 0;
+  for (const TrialRecord& trial : record->trials) {
+    if (trial.reason != "met its target") continue;
+    ++met;
+    // Three attempts: 3.5 s from the first step to the last record of the first two, then 1.5 s to
+    // the evaluation; in between some 20 s passed.
+    EXPECT_NEAR(trial.reports.back().objective, 3.5 + 3.5 + 1.5, 0.1);
+    EXPECT_GT(*run(trial.run).summary.time_to_accuracy_seconds, 20);
+  }
+  EXPECT_GT(met, 2);
+}
+
+// Of two that meet the target, the faster is better, whether its last step was that of a rung or
+// not.
+TEST_F(SweepTrialsTest, MeetingTheTargetAtARungIsMeetingIt) {
+  std::string text = asha();
+  text.insert(text.find("sweep:"), "target: {value: 0.5}\n");
+  const auto record = play(submit_sweep(text), [](const RunConfig& config) {
+    if (config.name == "rates-t3") return Ending{0.7, "target", 0, config.steps};
+    if (config.name == "rates-t4") return Ending{0.6, "target", 0, config.steps - 1};
+    return by_rate(config);
+  });
+  EXPECT_EQ(best_of(*record), 3);
+}
+
+TEST_F(SweepTrialsTest, OneThatDivergesLateIsNotBest) {
+  const auto record = play(submit_sweep(asha()), [](const RunConfig& config) {
+    if (config.steps == 90) return Ending{0.9, "diverged", 20, 60};
+    Ending ending = by_rate(config);
+    ending.accuracy += 0.3;
+    return ending;
+  });
+  const int best = best_of(*record);
+  ASSERT_GT(best, 0);
+  EXPECT_NE(record->trials.at(static_cast<std::size_t>(best) - 1).reason, "diverged");
+}
+
+// A disk that is full fails one after the other; whoever makes room and resumes them has lost none.
+TEST_F(SweepTrialsTest, ManyFailuresInARowWaitAndAreTakenUpWhenResumed) {
+  const std::string id = submit_sweep(grid(1));
+  bool full = true;
+  const Trainer trainer = [&](const RunConfig& config) {
+    return full ? Ending{0.1, "error", 20, 10} : by_rate(config);
+  };
+  for (int i = 0; i < 12; ++i) round(trainer);
+  // A minute passes after five.
+  EXPECT_LT(sweep(id)->trials.size(), 7U);
+  EXPECT_THAT(driver_->trouble(id), HasSubstr("the newest 5 trials failed"));
+  EXPECT_THAT(driver_->faults(), testing::Contains(HasSubstr("stands still")));
+  full = false;
+  for (const TrialRecord& trial : sweep(id)->trials) {
+    if (trial.state == TrialState::Failed) (void)controller_->resume(trial.run);
+  }
+  const auto record = play(id, trainer);
+  ASSERT_EQ(record->trials.size(), 7U);
+  for (const TrialRecord& trial : record->trials) {
+    EXPECT_EQ(trial.state, TrialState::Finished) << trial.reason;
+  }
+  EXPECT_EQ(best_of(*record), 5);
+  EXPECT_EQ(driver_->trouble(id), "");
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator
