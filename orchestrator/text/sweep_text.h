@@ -1,4 +1,4 @@
-// Sweeps as text and as tables: pure functions of the API's JSON (docs/api.md, "Sweep").
+// Sweeps as text and as tables: pure functions of the API's JSON (docs/api.md).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
