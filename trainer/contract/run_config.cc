@@ -451,6 +451,11 @@ RunConfig parse_run_config(std::string_view text, const std::string& source,
   if (root.has("sweep")) {
     root.fail("sweep", "makes many runs of one file; submit it with `regatta sweep submit`");
   }
+  if (root.has("experiment")) {
+    root.fail("experiment",
+              "makes many runs of one file; start them with `regatta experiment parallel`");
+  }
+  }
   RunConfig config = read_run_config(root);
   return finished(root, std::move(config));
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/document.h"
 #include "base/error.h"
 #include "trainer/contract/run_change.h"
 #include "trainer/contract/run_config.h"
@@ -62,6 +63,32 @@ TEST(ParallelConfig, MayChangeWhileTheRunExists) {
   const RunConfig after =
       parse("ranks: 4\nbatch: {size: 32, micro: 2}\nparallel: {pipeline: 2, schedule: gpipe}\n");
   EXPECT_TRUE(fixed_differences(before, after).empty());
+}
+
+// A section that is not a run's: who knows it reads it, and all else is as strict as ever.
+TEST(ParallelConfig, IsReadBesideASectionOfAnother) {
+  const std::string file = "data: {path: /d}\nexperiment: {seeds: [1, 2]}\nsteps: 7\n";
+  std::vector<std::string> seeds;
+  const auto others = [&](base::Table& root) {
+    base::Table section = root.table("experiment");
+    section.read("seeds", &seeds);
+    section.finish();
+  };
+  EXPECT_EQ(parse_run_config(file, "f", others).steps, 7);
+  EXPECT_EQ(seeds, (std::vector<std::string>{"1", "2"}));
+  const auto refusal = [](const auto& read) -> std::string {
+    try {
+      (void)read();
+    } catch (const base::Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal([&] { return parse_run_config(file, "f"); }),
+            "f:2: experiment: makes many runs of one file; start them with `regatta experiment "
+            "parallel`");
+  EXPECT_THAT(refusal([&] { return parse_run_config(file + "stepps: 7\n", "f", others); }),
+              HasSubstr("f:4: stepps: unknown key"));
 }
 
 struct Bad {
