@@ -32,6 +32,8 @@ void fields(Archive& archive, R& r) {
   archive(runs::served("mfu"), r.mfu);
   archive(runs::served("utilisation"), r.utilisation);
   archive(runs::served("learning_rate"), r.learning_rate);
+  archive(runs::served("bubble"), r.bubble);
+  archive(runs::served("bubble_predicted"), r.bubble_predicted);
 }
 
 template <typename Archive, runs::RecordOf<EvaluationRow> R>

@@ -468,6 +468,12 @@ CREATE TABLE rank_shares (
 );
 )sql";
 
+// Steps that were read before have none.
+constexpr const char* kBubbles = R"sql(
+ALTER TABLE steps ADD COLUMN bubble REAL;
+ALTER TABLE steps ADD COLUMN bubble_predicted REAL;
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion3,        kVersion4,
                                      kVersion5,        kVersion6,
@@ -479,7 +485,7 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kWebhookPlaces,   kChangeTable,
                                      kLearningRate,    kListIndexes,
                                      kListGeneration,  kEvaluationMetrics,
-                                     kRankTable};
+                                     kRankTable,       kBubbles};
 // Their rows are numbered across all of them.
 constexpr const char* kTablesWithCursor[] = {"steps", "evaluations", "checkpoints", "warnings"};
 constexpr int kStepBlocksVersion = 15;

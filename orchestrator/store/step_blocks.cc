@@ -74,7 +74,9 @@ const std::vector<std::string>& step_series() {
                                                   "utilisation",
                                                   "samples_per_second",
                                                   "tokens_per_second",
-                                                  "learning_rate"};
+                                                  "learning_rate",
+                                                  "bubble",
+                                                  "bubble_predicted"};
   return series;
 }
 
@@ -106,7 +108,9 @@ std::vector<double> values_of(const StepRow& row) {
           row.utilisation.value_or(kNothing),
           rate_of(samples, row.step_seconds),
           rate_of(tokens, row.step_seconds),
-          row.learning_rate.value_or(kNothing)};
+          row.learning_rate.value_or(kNothing),
+          row.bubble.value_or(kNothing),
+          row.bubble_predicted.value_or(kNothing)};
 }
 
 std::string packed(const std::vector<SeriesFigures>& figures) {

@@ -67,6 +67,8 @@ StepRow row_of_means(runs::AttemptNumber attempt, const StepBlock& block) {
   row.efficiency = mean("efficiency");
   row.mfu = mean("mfu");
   row.utilisation = mean("utilisation");
+  row.bubble = mean("bubble");
+  row.bubble_predicted = mean("bubble_predicted");
   return row;
 }
 

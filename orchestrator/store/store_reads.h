@@ -34,6 +34,7 @@ struct StepRow {
   std::optional<double> exposed_seconds, imbalance, moved_bytes;
   std::optional<double> goodput, noise_scale, noise_scale_low, noise_scale_high, efficiency;
   std::optional<double> mfu, utilisation, learning_rate;
+  std::optional<double> bubble, bubble_predicted;  // only with pipeline stages
 
   bool operator==(const StepRow&) const = default;
 };

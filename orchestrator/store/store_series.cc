@@ -166,6 +166,8 @@ void Store::write_step(const runs::Run& run, const runs::Attempt& attempt,
   row.mfu = known(step.mfu);
   row.utilisation = known(step.utilisation);
   row.learning_rate = step.learning_rate;
+  row.bubble = step.bubble;
+  row.bubble_predicted = step.bubble_predicted;
   static const std::string sql =
       insertion("INSERT OR IGNORE INTO steps", {"run", "sequence"}, columns_of<StepRow>(),
                 {{"place", "1 + ifnull((SELECT max(place) FROM steps WHERE run = ?1), 0)"}});

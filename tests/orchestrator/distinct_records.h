@@ -83,10 +83,11 @@ class Distinct {
   void set(orchestrator::store::StepRow& r) {
     auto& [cursor, attempt, step, seconds, loss, mlm_loss, samples, tokens, step_seconds,
            exposed_seconds, imbalance, moved_bytes, goodput, noise_scale, noise_scale_low,
-           noise_scale_high, efficiency, mfu, utilisation, learning_rate] = r;
+           noise_scale_high, efficiency, mfu, utilisation, learning_rate, bubble,
+           bubble_predicted] = r;
     fill(cursor, attempt, step, seconds, loss, mlm_loss, samples, tokens, step_seconds,
          exposed_seconds, imbalance, moved_bytes, goodput, noise_scale, noise_scale_low,
-         noise_scale_high, efficiency, mfu, utilisation, learning_rate);
+         noise_scale_high, efficiency, mfu, utilisation, learning_rate, bubble, bubble_predicted);
   }
   void set(orchestrator::store::EvaluationRow& r) {
     auto& [cursor, attempt, step, seconds, mlm_accuracy, mlm_loss, target_met, value, metrics] = r;

@@ -350,6 +350,8 @@ TEST_F(RolledUp, HasTheMeansOfEverySeries) {
     body.mfu = 140 + more;
     body.utilisation = 150 + more;
     body.learning_rate = 160 + more;
+    body.bubble = 170 + more;
+    body.bubble_predicted = 180 + more;
     records_.push_back(record);
   }
   store_->append(run, attempt, records_);
@@ -378,6 +380,8 @@ TEST_F(RolledUp, HasTheMeansOfEverySeries) {
   expected.mfu = 142;
   expected.utilisation = 152;
   expected.learning_rate = 162;
+  expected.bubble = 172;
+  expected.bubble_predicted = 182;
   EXPECT_EQ(rows[1], expected);
 }
 

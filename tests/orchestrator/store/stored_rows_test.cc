@@ -69,6 +69,8 @@ trainer::contract::StepRecord distinct_step() {
   r.mfu = 24;
   r.utilisation = 25;
   r.learning_rate = 26;
+  r.bubble = 27;
+  r.bubble_predicted = 28;
   return r;
 }
 std::vector<trainer::contract::JournalRecord> distinct_journal(const std::string& metric) {
