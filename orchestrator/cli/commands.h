@@ -18,6 +18,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(compare)  \
   COMMAND(diff)     \
   COMMAND(events)   \
+  COMMAND(experiment) \
   COMMAND(explain)  \
   COMMAND(export)   \
   COMMAND(extend)   \

@@ -455,7 +455,6 @@ RunConfig parse_run_config(std::string_view text, const std::string& source,
     root.fail("experiment",
               "makes many runs of one file; start them with `regatta experiment parallel`");
   }
-  }
   RunConfig config = read_run_config(root);
   return finished(root, std::move(config));
 }

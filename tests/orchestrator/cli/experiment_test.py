@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""An experiment of layouts on 2 CPU ranks: its runs one after another, its table, and a client that is killed.
+
+    experiment_test.py BUILD      a build folder with regatta and regatta-train
+
+The table is compared with figures that this program computes from the runs' journals. The last line is
+`N passed, N failed, N skipped`.
+"""
+import datetime
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests"))
+from served import NO_DEFAULTS, Follower, OverSocket, conclude, make_data, run_cases, serve_here, server_of  # noqa: E402
+
+BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
+REGATTA, TRAINER = BUILD / "orchestrator" / "regatta", BUILD / "trainer" / "regatta-train"
+OVER = ("succeeded", "failed", "stopped", "cancelled")
+RUN = """name: tiny
+model: {{layers: 2, hidden: 64, heads: 2, feed_forward: 128, max_positions: 64}}
+data: {{path: data, max_length: 48}}
+batch: {{size: 8, micro: 2}}
+optimizer: {{learning_rate: 0.001}}
+steps: {steps}
+evaluate: {{every: 10, samples: 32}}
+statistics: {{every: 1, peak_tflops: 0.05}}
+watchdog: {{seconds: 600}}
+threads: 1
+experiment:
+  layouts:
+  - {{data: 2}}
+  - {{pipeline: 2, name: two-stages}}
+  seeds: {seeds}
+"""
+
+
+class World:
+    def __init__(self, folder):
+        self.folder, self.data = folder, folder / "controller"
+        make_data(folder, TRAINER)
+        self.environment = {**os.environ, **NO_DEFAULTS, "REGATTA_SERVER": server_of(self.data)}
+        self.process = serve_here(BUILD, self.data)
+
+    def file(self, name="layouts.yaml", steps=24, seeds="[1, 2]", change=lambda text: text):
+        path = self.folder / name
+        path.write_text(change(RUN.format(steps=steps, seeds=seeds)))
+        return path
+
+    def ask(self, method, path):
+        connection = OverSocket(self.data / "controller.sock")
+        try:
+            connection.request(method, "/api/v1" + path)
+            answer = connection.getresponse()
+            body = json.loads(answer.read())
+            assert answer.status < 300, (path, body)
+            return body
+        finally:
+            connection.close()
+
+    def runs_of(self, experiment):
+        """In the order in which they were made."""
+        runs = self.ask("GET", f"/runs?tag=experiment-{experiment}&full=true&order=ascending")["runs"]
+        return [self.ask("GET", "/runs/" + run["id"]) for run in runs]
+
+    def call(self, *words):
+        return subprocess.run([REGATTA, *map(str, words)], capture_output=True, text=True, timeout=220, env=self.environment)
+
+    def begin(self, *words):
+        return Follower([REGATTA, *map(str, words)], env=self.environment)
+
+    def close(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(120)
+
+
+def moment(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def journal_of(run):
+    paths = list((pathlib.Path(run["directory"]) / "attempts").glob("*/journal.jsonl"))
+    assert len(paths) == 1, paths
+    return [json.loads(line) for line in paths[0].read_text().splitlines()]
+
+
+def weighted(steps, key):
+    told = [step for step in steps if step.get(key) is not None]
+    return sum(step[key] * step["step_seconds"] for step in told) / sum(step["step_seconds"] for step in told) if told else None
+
+
+def figures_of(run):
+    """As docs/metrics.md defines them."""
+    records = journal_of(run)
+    steps = [record for record in records if record["type"] == "step"]
+    losses = {record["step"]: record["mlm_loss"] for record in records if record["type"] == "eval"}
+    seconds = sum(step["step_seconds"] for step in steps)
+    noise = [step for step in steps if step.get("efficiency") is not None][-1]
+    rate = sum(step["samples"] for step in steps) / seconds
+    return {"run_seconds": steps[-1]["seconds"] - (steps[0]["seconds"] - steps[0]["step_seconds"]), "samples_per_second": rate,
+            "tokens_per_second": sum(step["tokens"] for step in steps) / seconds, "validation_loss": losses[max(losses)],
+            "utilisation": weighted(steps, "utilisation"), "mfu": weighted(steps, "mfu"),
+            "noise_scale": noise.get("noise_scale"), "efficiency": noise["efficiency"], "goodput": rate * noise["efficiency"],
+            "bubble": weighted(steps, "bubble"), "bubble_predicted": weighted(steps, "bubble_predicted")}
+
+
+def near(one, other, relative=1e-9):
+    return one == other if one is None or other is None else abs(one - other) <= relative * max(abs(one), abs(other), 1e-12)
+
+
+def a_killed_client_goes_on_and_makes_no_run_twice(world):
+    words = ("experiment", "parallel", world.file(), "--id", "first", "-o", "json")
+    client = world.begin(*words)
+    client.until("two runs", lambda: len(world.runs_of("first")) == 2, 200)
+    assert client.end(signal.SIGKILL) == -signal.SIGKILL
+    deadline = time.monotonic() + 200
+    while not all(run["state"] in OVER for run in world.runs_of("first")):
+        assert time.monotonic() < deadline, "the run that was under way does not end"
+        time.sleep(0.2)
+    before = [run["id"] for run in world.runs_of("first")]
+    assert len(before) == 2, "nobody submits the next one"
+    done = world.call(*words)
+    assert done.returncode == 0, done.stderr
+    runs = world.runs_of("first")
+    assert [run["id"] for run in runs][:2] == before and len(runs) == 4, runs
+    assert len({(run["config"]["seed"], run["config"].get("parallel", {}).get("pipeline", 1)) for run in runs}) == 4, runs
+    for earlier, later in zip(runs, runs[1:]):
+        assert moment(earlier["ended_at"]) <= moment(later["created_at"]), "they were at once"
+    first = [run["config"].get("parallel", {}).get("pipeline", 1) for run in runs]
+    assert first[:2] == first[3:1:-1], f"of two seeds the second has the layouts the other way round: {first}"
+    assert json.loads(done.stdout) == json.loads(world.call("experiment", "show", "first", "-o", "json").stdout)
+
+
+def the_table_is_what_the_journals_say(world):
+    table = json.loads(world.call("experiment", "show", "first", "-o", "json").stdout)
+    runs = world.runs_of("first")
+    assert [layout["name"] for layout in table["layouts"]] == ["data2", "two-stages"], table
+    assert table["runs_planned"] == 4 and table["loss_samples"] == 24 * 8 and table["notes"] == [], table
+    for layout in table["layouts"]:
+        stages = layout["pipeline"]
+        own = [figures_of(run) for run in runs if run["config"].get("parallel", {}).get("pipeline", 1) == stages]
+        assert layout["ranks"] == 2 and layout["succeeded"] == 2 == len(own) and layout["failed"] == [], layout
+        for key, told in layout["figures"].items():
+            values = [figures[key] for figures in own if figures[key] is not None]
+            if not values:
+                assert told is None, (key, told)
+                continue
+            # The store's axis of time is of UTC seconds, whose doubles are 0.2 µs apart.
+            least = 1e-4 if key == "run_seconds" else 1e-6
+            assert told["runs"] == len(values) and near(told["mean"], statistics.fmean(values), least), (key, told, values)
+            deviation = statistics.stdev(values) if len(values) > 1 else None
+            assert near(told["deviation"], deviation, 1e-3 if key == "run_seconds" else 1e-6), (key, told, values)
+        for key in ("run_seconds", "samples_per_second", "tokens_per_second", "validation_loss", "utilisation", "mfu", "efficiency",
+                    "goodput"):
+            assert layout["figures"][key]["mean"] > 0, (key, layout)
+        assert (layout["figures"]["bubble"] is not None) == (stages > 1) == (layout["figures"]["bubble_predicted"] is not None), layout
+
+
+def layouts_train_the_same(world):
+    table = json.loads(world.call("experiment", "show", "first", "-o", "json").stdout)
+    losses = {}
+    for run in table["runs"]:
+        losses.setdefault(run["seed"], []).append(run["figures"]["validation_loss"])
+    assert set(losses) == {1, 2}, losses
+    for seed, (one, other) in losses.items():
+        assert near(one, other, 1e-4), (seed, one, other)
+    assert not near(*[values[0] for values in losses.values()], 1e-4), "seeds make a difference that layouts do not"
+    assert near(table["agreement"]["loss_difference"], max(abs(one - other) for one, other in losses.values()), 1e-6), table
+    assert table["agreement"]["noise_scale"] is True, table["agreement"]
+
+
+def text_and_markdown_say_the_same(world):
+    text, markdown = (world.call("experiment", "show", "first", "-o", form) for form in ("text", "markdown"))
+    assert text.returncode == markdown.returncode == 0, (text.stderr, markdown.stderr)
+    rows = [line.strip("|").split("|") for line in markdown.stdout.splitlines() if line.startswith("| ")]
+    assert len(rows) > 15, markdown.stdout
+    lines = [" ".join(line.split()) for line in text.stdout.splitlines()]
+    for row in rows:
+        assert " ".join(" ".join(row).split()) in lines, (row, text.stdout)
+    for shown in (text.stdout, markdown.stdout):
+        assert "agree between layouts" in shown and "docs/metrics.md" in shown and "116.27" in shown, shown
+
+
+def a_run_that_does_not_succeed_is_named_and_left_out(world):
+    file = world.file("long.yaml", steps=100000, seeds="[5]", change=lambda text: text.replace("name: tiny", "name: long"))
+    client = world.begin("experiment", "parallel", file, "--id", "second")
+    for count in (1, 2):
+        client.until("a run that trains", lambda: len(runs := world.runs_of("second")) == count and runs[-1]["step"] > 0, 200)
+        world.ask("POST", f"/runs/{world.runs_of('second')[-1]['id']}/cancel")
+    assert client.end(seconds=200) == 1, client.errors
+    runs = world.runs_of("second")
+    assert [run["state"] for run in runs] == ["cancelled", "cancelled"], runs
+    table = json.loads(world.call("experiment", "show", "second", "-o", "json").stdout)
+    assert sorted(sum((layout["failed"] for layout in table["layouts"]), [])) == sorted(run["id"] for run in runs), table
+    for layout in table["layouts"]:
+        assert layout["succeeded"] == 0 and set(layout["figures"].values()) == {None}, layout
+    for run in runs:
+        assert f"Left out: {run['id']} (" in client.output and f"{run['id']} cancelled" in client.errors, (client.output, client.errors)
+    assert table["agreement"]["noise_scale"] is None, table
+
+
+def an_interrupted_client_says_how_to_go_on(world):
+    file = world.file("other.yaml", steps=100000, seeds="[6]", change=lambda text: text.replace("name: tiny", "name: other"))
+    client = world.begin("experiment", "parallel", file, "--id", "third")
+    client.until("a run", lambda: len(world.runs_of("third")) == 1 and "run 1 of 2" in client.errors, 200)
+    assert client.end(signal.SIGINT) == 130, client.errors
+    run = world.runs_of("third")[0]
+    assert run["state"] not in OVER, "it goes on"
+    assert f"detached; {run['id']} goes on; `regatta experiment parallel {file} --id third`" in client.errors, client.errors
+    world.ask("POST", f"/runs/{run['id']}/cancel")
+    changed = world.file("other.yaml", steps=50, seeds="[6]", change=lambda text: text.replace("name: tiny", "name: other"))
+    done = world.call("experiment", "parallel", changed, "--id", "third")
+    assert done.returncode == 5 and "was made of another file" in done.stderr, done
+    assert len(world.runs_of("third")) == 1
+
+
+def a_dry_run_shows_the_order_and_makes_nothing(world):
+    before = world.ask("GET", "/runs?archived=all&total=true")["total"]
+    done = world.call("experiment", "parallel", world.file("dry.yaml", seeds="[1, 2, 3]"), "--dry-run", "-o", "json")
+    assert done.returncode == 0, done
+    preview = json.loads(done.stdout)
+    assert [run["run"] for run in preview["runs"]] == [1, 2, 3, 4, 5, 6] and len(preview["layouts"]) == 2, preview
+    assert [run["seed"] for run in preview["runs"]] == [1, 1, 2, 2, 3, 3], preview
+    assert "tiny-two-stages-s3" in world.call("experiment", "parallel", world.folder / "dry.yaml", "--dry-run").stdout
+    assert world.ask("GET", "/runs?archived=all&total=true")["total"] == before
+
+
+def bad_input_is_one_clear_line(world):
+    def changed(old, new):
+        return world.file("bad.yaml", change=lambda text: text.replace(old, new))
+
+    cases = [(("parallel", changed("pipeline: 2", "pipeline: 3")), 7, "experiment.layouts[1].pipeline: is 3, and the model has 2 layers"),
+             (("show", "nobody"), 3, "no run has the tag experiment-nobody"),
+             (("show", "a b"), 2, "the id is 'a b'"),
+             (("parallel", world.file(), "--id", "a/b"), 2, "--id is 'a/b'")]
+    for words, code, message in cases:
+        if words[0] == "parallel" and code == 7:
+            changed("pipeline: 2", "pipeline: 3")
+        done = world.call("experiment", *words)
+        assert done.returncode == code and message in done.stderr and done.stderr.count("\n") == 1, (words, done)
+    plain = world.call("submit", world.file())
+    assert plain.returncode == 7 and "start them with `regatta experiment parallel`" in plain.stderr, plain
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(pathlib.Path(folder))
+        try:
+            results = run_cases("experiment", [
+                bad_input_is_one_clear_line, a_dry_run_shows_the_order_and_makes_nothing,
+                a_killed_client_goes_on_and_makes_no_run_twice, the_table_is_what_the_journals_say, layouts_train_the_same,
+                text_and_markdown_say_the_same, a_run_that_does_not_succeed_is_named_and_left_out,
+                an_interrupted_client_says_how_to_go_on], world)
+        finally:
+            world.close()
+    return conclude(results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
