@@ -313,7 +313,20 @@ class Examples(unittest.TestCase):
         self.assertRegex(told, r"32 ranks on 4 nodes like \S+: GPU 0 with \S+, .*GPU 7 with \S+")
 
 
-NAMES = ["pretrain", "continue", "squad", "classify", "four-nodes"]
+    def test_parallel(self):
+        typed = self.typed("parallel")
+        folder = WORK.example("parallel")
+        runs = sorted(path.name for path in (folder / "runs").glob("parallel-*"))
+        self.assertEqual(len(runs), 4, runs)
+        dry, whole = typed.outputs_of("regatta experiment parallel")
+        self.assertEqual(len(dry.splitlines()), 5, dry)
+        for told in (whole, (folder / "table.md").read_text()):
+            self.assertIn("agree between layouts", told)
+            self.assertIn("116.27", told)
+            self.assertNotIn("failed", told)
+
+
+NAMES = ["pretrain", "continue", "squad", "classify", "four-nodes", "parallel"]
 WORK = None
 
 
