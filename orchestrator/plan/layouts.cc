@@ -59,7 +59,7 @@ class Comparison {
   explicit Comparison(const LayoutInputs& inputs) : inputs_(inputs) {}
 
   void add(int stages) {
-    std::optional<Layout> best;
+    std::optional<RankLayout> best;
     for (const int micro : micro_batches_for(inputs_.config, stages)) {
       RunConfig config = inputs_.config;
       config.parallel.data = 0;
@@ -77,7 +77,7 @@ class Comparison {
                           inputs_.device,
                           inputs_.logs};
       try {
-        const Layout layout = layout_of(inputs, pipeline_model(inputs));
+        const RankLayout layout = layout_of(inputs, pipeline_model(inputs));
         if (!best || layout.step_seconds < best->step_seconds) best = layout;
       } catch (const base::Error& error) {
         if (error.code() != base::Code::User) throw;
@@ -91,7 +91,7 @@ class Comparison {
   [[nodiscard]] bool is_over() const { return is_over_; }
   void add_data_parallel(double seconds) {
     const RunConfig& config = inputs_.config;
-    Layout layout{config.ranks, 1, config.micro_batch_size, 1, seconds, 0};
+    RankLayout layout{config.ranks, 1, config.micro_batch_size, 1, seconds, 0};
     layouts_.known.insert(layouts_.known.begin(), layout);
   }
   Layouts layouts() && { return std::move(layouts_); }
@@ -112,14 +112,15 @@ class Comparison {
 
 }  // namespace
 
-std::string name_of(const Layout& layout) {
+std::string name_of(const RankLayout& layout) {
   std::string name =
       "data " + std::to_string(layout.data) + " x pipeline " + std::to_string(layout.stages);
   if (layout.stages > 1) name += " in micro-batches of " + std::to_string(layout.micro_batch);
   return name;
 }
 
-std::string stages_text(const std::vector<trainer::contract::Stage>& stages, const Layout& layout) {
+std::string stages_text(const std::vector<trainer::contract::Stage>& stages,
+                        const RankLayout& layout) {
   std::vector<std::string> layers;
   for (const trainer::contract::Stage& stage : stages) {
     layers.push_back(std::to_string(stage.layers()));
@@ -149,13 +150,13 @@ PipelineModel pipeline_model(const LayoutInputs& inputs) {
   return PipelineModel(std::move(made));
 }
 
-Layout layout_of(const LayoutInputs& inputs, const PipelineModel& model) {
+RankLayout layout_of(const LayoutInputs& inputs, const PipelineModel& model) {
   const RunConfig& config = inputs.config;
   const RunConfig replicas = among_replicas(config);
   DrawnSteps drawn(replicas, inputs.lengths);
   const auto steps = static_cast<int>(
       std::clamp<std::int64_t>(kLayoutSamples / config.batch_size, 1, kLayoutSteps));
-  Layout layout{replicas.ranks, config.parallel.pipeline, config.micro_batch_size, 0, 0, 0};
+  RankLayout layout{replicas.ranks, config.parallel.pipeline, config.micro_batch_size, 0, 0, 0};
   double bubble = 0, compute = 0;
   for (int i = 0; i < steps; ++i) {
     const std::vector<std::int32_t>& lengths = drawn.step(i);
@@ -186,14 +187,14 @@ Layouts compare_layouts(const LayoutInputs& inputs, std::optional<double> data_p
 
 std::vector<PlanDecision> decide_layout(const RunConfig& config, const Layouts& layouts) {
   if (layouts.known.size() < 2) return {};
-  const auto faster = [](const Layout& a, const Layout& b) {
+  const auto faster = [](const RankLayout& a, const RankLayout& b) {
     return a.step_seconds < b.step_seconds;
   };
   const int stages = config.parallel.pipeline;
-  const Layout* own = nullptr;
-  const Layout* other = nullptr;  // the best of the others
+  const RankLayout* own = nullptr;
+  const RankLayout* other = nullptr;  // the best of the others
   std::vector<PlanDecision::Option> options;
-  for (const Layout& layout : layouts.known) {
+  for (const RankLayout& layout : layouts.known) {
     options.push_back({std::to_string(layout.stages), layout.step_seconds});
     if (layout.stages == stages) {
       own = &layout;

@@ -24,7 +24,7 @@ struct LayoutInputs {
   const std::vector<topology::nccl::NcclTestLog>& logs;
 };
 
-struct Layout {
+struct RankLayout {
   int data = 1, stages = 1;
   int micro_batch = 0;       // samples; 0: all of a replica's
   double micro_batches = 1;  // of a replica, mean
@@ -32,15 +32,15 @@ struct Layout {
   double bubble = 0;  // time without work over time with
 };
 // "data 4 x pipeline 2 in micro-batches of 8".
-[[nodiscard]] std::string name_of(const Layout& layout);
+[[nodiscard]] std::string name_of(const RankLayout& layout);
 
 // "4 stages of 3, 3, 3 and 3 layers, 2 replicas, 8 micro-batches of 4: the bubble is 38.1 % of
 // computing, 37.5 % with even stages".
 [[nodiscard]] std::string stages_text(const std::vector<trainer::contract::Stage>& stages,
-                                      const Layout& layout);
+                                      const RankLayout& layout);
 
 struct Layouts {
-  std::vector<Layout> known;          // by stages
+  std::vector<RankLayout> known;      // by stages
   std::vector<std::string> left_out;  // and why, a sentence each
 };
 
@@ -53,7 +53,7 @@ struct Layouts {
 
 // One layout: its step in the mean of drawn steps.
 [[nodiscard]] PipelineModel pipeline_model(const LayoutInputs& inputs);
-[[nodiscard]] Layout layout_of(const LayoutInputs& inputs, const PipelineModel& model);
+[[nodiscard]] RankLayout layout_of(const LayoutInputs& inputs, const PipelineModel& model);
 
 // `parallel.pipeline`, and `batch.micro` where another one goes with the choice. The run file's
 // layout stays unless another saves kLeastGain of the step. None where there is nothing to compare.

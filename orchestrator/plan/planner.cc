@@ -222,7 +222,7 @@ class Planner {
   void plan_stages() {
     const LayoutInputs inputs = layout_inputs();
     const PipelineModel model = pipeline_model(inputs);
-    const Layout layout = layout_of(inputs, model);
+    const RankLayout layout = layout_of(inputs, model);
     topology::plan::Plan& plan = report_.plan;
     plan.ranks = config_.ranks;
     plan.buckets = model.buckets();

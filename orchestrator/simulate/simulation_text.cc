@@ -50,7 +50,7 @@ std::string stages_line(const SimulatedRun& run) {
   const Simulation& of = run.simulation;
   if (!of.stages) return "";
   const SimulatedStages& stages = *of.stages;
-  plan::Layout layout;
+  plan::RankLayout layout;
   layout.data = stages.data;
   layout.stages = static_cast<int>(stages.cut.size());
   layout.micro_batch = stages.micro_batch;
