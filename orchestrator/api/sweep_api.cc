@@ -12,6 +12,7 @@
 #include "orchestrator/api/change_api.h"
 #include "orchestrator/api/event_api.h"
 #include "orchestrator/api/shown_config.h"
+#include "orchestrator/control/request_error.h"
 #include "orchestrator/sweeps/history.h"
 #include "orchestrator/text/run_csv.h"
 #include "orchestrator/text/sweep_text.h"
@@ -197,7 +198,10 @@ Response list_sweeps(control::SweepDriver* sweeps, const Call& call) {
     first = std::find_if(found.begin(), found.end(),
                          [&](const auto& each) { return each->id == after; });
     if (first == found.end()) {
-      return parameter_problem("after", "is the `next` of no answer to this query; begin anew");
+      throw control::RequestError(base::Code::NotFound,
+                                  "there is no sweep " + base::printable(after.substr(0, 100)) +
+                                      " in this list to go on after; begin anew",
+                                  "after");
     }
     ++first;
   }

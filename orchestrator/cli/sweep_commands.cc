@@ -186,7 +186,7 @@ class SweepBest : public SweepCommand {
       : SweepCommand({"best",
                       Group::Runs,
                       "the best trial of a sweep",
-                      {"sweep best rates", "fork \"$(regatta sweep best rates -o name)\""}},
+                      {"sweep best rates", "sweep best rates -o name"}},
                      {nullptr, "run"}, program) {}
 
   int run() override {

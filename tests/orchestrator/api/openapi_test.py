@@ -783,6 +783,14 @@ def regatta_offline(*words):
     return subprocess.run([BUILD / "orchestrator" / "regatta", *words], capture_output=True, text=True, timeout=60, check=True)
 
 
+def sweep_is_stopped(api, sweep):
+    api("POST", "/sweeps/{id}/stop", id=sweep)
+    deadline = time.monotonic() + 60
+    while api("GET", "/sweeps/{id}", id=sweep)[1]["state"] == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
 def the_examples_in_it_are_taken(api, data):
     """Each body of an example is sent to its address; none is refused for what it says."""
     names = {"id": api("GET", "/runs", query="name=long")[1]["runs"][0]["id"], "name": "latest"}
@@ -802,6 +810,8 @@ def the_examples_in_it_are_taken(api, data):
             assert str(status) in operation["responses"], (method, template, status, answer)
             if template in ("/runs", "/runs/{id}/extend", "/runs/{id}/fork"):
                 api("POST", "/runs/{id}/cancel", id=answer["id"])
+            if template == "/sweeps":  # whose runs others would wait for
+                sweep_is_stopped(api, answer["id"])
     assert sent >= 9, sent
     each_example_of_a_parameter_is_taken(api, names)
     api("POST", "/runs/{id}/cancel", id=names["id"])
@@ -960,17 +970,17 @@ sweep:
     assert api("POST", "/sweeps/{id}/stop", id=sweep["id"])[0] == 200
     long = api("POST", "/sweeps", body.replace("steps: 2", "steps: 1000000"), headers=yaml)[1]["id"]
     assert api("POST", "/sweeps/{id}/stop", id=long)[0] == 202
-    while (shown := api("GET", "/sweeps/{id}", id=long)[1])["state"] == "running":
-        assert time.monotonic() < deadline, shown
-        time.sleep(0.2)
+    sweep_is_stopped(api, long)
+    shown = api("GET", "/sweeps/{id}", id=long)[1]
     assert shown["state"] == "stopped", shown
     listed = api("GET", "/sweeps", query="limit=1")[1]
     assert listed["next"] == listed["sweeps"][0]["id"] == long and listed["total"] == len(before) + 2, listed
     following = api("GET", "/sweeps", query=f"limit=1000&after={long}")[1]
     assert following["next"] is None and following["sweeps"][0]["id"] == sweep["id"], following
-    assert [each["id"] for each in api("GET", "/sweeps", query="state=stopped")[1]["sweeps"]] == [long]
+    stopped = api("GET", "/sweeps", query="state=stopped")[1]["sweeps"]
+    assert stopped[0]["id"] == long and {each["state"] for each in stopped} == {"stopped"}, stopped
     status, problem = api("GET", "/sweeps", query="after=nobody")
-    assert status == 400 and problem["parameter"] == "after", problem
+    assert status == 404 and problem["parameter"] == "after", problem
     for bad, key in ((body.replace("seed: {", "sed: {"), "sweep.parameters.sed"), (begin, "sweep"), ("", None), ("[1]", None),
                      (body.replace("maximize", "minimize"), "sweep.objective.direction")):
         status, problem = api("POST", "/sweeps", bad, headers=yaml)
