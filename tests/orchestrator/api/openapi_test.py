@@ -964,7 +964,7 @@ sweep:
         assert run["value"] == trial["objective"] and trial["run_state"] == "succeeded" and trial["ended"] >= trial["started"]
         objectives[trial["objective"]] = trial["rank"]
     assert objectives[max(objectives)] == 1 and shown["best"]["objective"] == max(objectives), shown
-    rows = list(csv.DictReader(io.StringIO(api("GET", "/sweeps/{id}/trials.csv", id=sweep["id"])[1])))
+    rows = list(csv.DictReader(io.StringIO(api("GET", "/sweeps/{id}/trials.csv", id=sweep["id"])[1].decode())))
     assert [row["seed"] for row in rows] == ["5", "6"] and [float(row["objective"]) for row in rows] == [
         trial["objective"] for trial in shown["trials"]], rows
     assert api("POST", "/sweeps/{id}/stop", id=sweep["id"])[0] == 200
