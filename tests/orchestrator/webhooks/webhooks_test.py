@@ -266,7 +266,9 @@ def a_kill_loses_nothing():
         wait("all are told", lambda: receiver.numbers() and receiver.numbers()[-1] == expected[-1])
         numbers = receiver.numbers()
         assert sorted(set(numbers)) == expected, "none is lost"
-        assert numbers == sorted(numbers), "and each comes after those before it"
+        # As they arrived: what a killed controller sent last may be kept after what the next one sends first.
+        arrived = [event["number"] for _, event in receiver.tries]
+        assert arrived == sorted(arrived), "and each comes after those before it"
         twice = len(numbers) - len(set(numbers))
         print(f"{len(expected)} events, {twice} of them twice")
         assert twice <= 4, "a kill repeats one at most"
