@@ -165,7 +165,7 @@ class SweepShow : public SweepCommand {
       : SweepCommand({"show",
                       Group::Runs,
                       "what a sweep has tried, best first",
-                      {"sweep show rates", "sweep show rates -o csv > rates.csv"}},
+                      {"sweep show rates", "sweep show rates -o csv"}},
                      {"trials", "run", "SweepTrial"}, program) {}
 
   int run() override {

@@ -53,7 +53,7 @@ constexpr const char* kDigestsOfVersions[] = {
     "a4a374169da0459f7da2d9dad35a21e2", "f9d7a0408e4b66ec5face2dfea4df590",
     "44aba103c94f65730396422eaad5dcd8", "12325727b9dcea9b08150d608e011e61",
     "228fbf45da6f25ee6884615002bca72d", "4a87edf26482cef7eefb1973c1ec5516",
-    "2c089c5aaa081534ae99b3e3dcfec4b4",
+    "2c089c5aaa081534ae99b3e3dcfec4b4", "cfb2104ddbf769268b2fb1ac72872e93",
 };
 
 TEST(Migration, WhatAVersionBroughtNeverChanges) {
