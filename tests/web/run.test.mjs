@@ -709,8 +709,11 @@ seededRun("keys move through the points of a chart, zoom it, and show all again"
   assert.ok((await said()).endsWith(`step ${evaluations[0][0]}`), await said());
   // The other charts point at the same moment.
   const loss = chartOf(page, "Training loss");
-  const near = /at step (\d+)$/.exec(plain(await loss.locator(".readout").innerText()))[1];
-  assert.ok(Math.abs(Number(near) - evaluations[0][0]) <= 2, near);
+  const near = async () =>
+    Number(/at step (\d+)$/.exec(plain(await loss.locator(".readout").innerText()))[1]);
+  const isNear = async () => Math.abs((await near()) - evaluations[0][0]) <= 2;
+  for (const end = Date.now() + 10_000; !(await isNear()) && Date.now() < end; ) await page.waitForTimeout(50);
+  assert.ok(await isNear(), String(await near()));
   const all = page.getByRole("button", { name: "Show all" });
   await page.keyboard.press("+");
   await all.first().waitFor();
