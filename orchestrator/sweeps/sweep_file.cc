@@ -20,7 +20,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using trainer::contract::RunConfig;
-using trainer::contract::ScheduleKind;
 
 constexpr std::size_t kLongestName = 64;  // of a run
 constexpr const char* kBatchSize = "batch.size";
