@@ -6,6 +6,7 @@
 The ASHA case plays 27 trials on 4 slots twice: once undisturbed, once with a controller that is killed (-9) 10 times at
 moments that a seed gives, and compares. Objectives are the trainer's, which are the same bits for the same run.
 """
+import atexit
 import csv
 import io
 import json
@@ -72,6 +73,7 @@ class Controller:
             [self.regatta, "serve", "--allow-privileged", "--port", "0", "--data", self.home / "state", "--scheduler", "local",
              "--parallel", "4", "--trainer", self.build / "trainer" / "regatta-train"],
             stdout=subprocess.PIPE, stderr=open(self.home / "serve.log", "a"), text=True, env={**os.environ, **NO_DEFAULTS})
+        atexit.register(self.process.kill)  # of a case that failed, too
         self.process.stdout.readline()
 
     def kill(self):
