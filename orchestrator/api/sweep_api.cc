@@ -25,8 +25,6 @@ using control::SweepRecord;
 using control::TrialRecord;
 using sweeps::TrialState;
 
-constexpr const char* kTrialStates[] = {"running", "paused", "finished", "failed"};
-constexpr const char* kKinds[] = {"uniform", "log_uniform", "integer", "choice"};
 constexpr const char* kCsvType = "text/csv; charset=utf-8";
 
 control::SweepDriver& known(control::SweepDriver* sweeps) {
@@ -55,14 +53,15 @@ bool was_stopped(const TrialRecord& trial) {
   return trial.state == TrialState::Finished && trial.reason == control::kStoppedReason;
 }
 std::string state_of(const TrialRecord& trial) {
-  return was_stopped(trial) ? "stopped" : kTrialStates[static_cast<std::size_t>(trial.state)];
+  return was_stopped(trial) ? "stopped"
+                            : sweeps::trial_state_names().at(static_cast<std::size_t>(trial.state));
 }
 
 Json counts_json(const SweepRecord& record) {
   std::map<std::string, int> counts;
   for (const TrialRecord& trial : record.trials) ++counts[state_of(trial)];
   Json json{{"planned", record.file.sweep.settings.trials}, {"tried", record.trials.size()}};
-  for (const char* const state : kTrialStates) json[state] = counts[state];
+  for (const std::string& state : sweeps::trial_state_names()) json[state] = counts[state];
   json["stopped"] = counts["stopped"];
   return json;
 }
@@ -103,7 +102,8 @@ Json summary_json(const SweepRecord& record, const std::vector<sweeps::RankedTri
 
 Json parameter_json(const sweeps::SweepParameter& parameter) {
   const bool choice = parameter.kind == sweeps::ParameterKind::Choice;
-  Json json{{"key", parameter.key}, {"kind", kKinds[static_cast<std::size_t>(parameter.kind)]}};
+  Json json{{"key", parameter.key},
+            {"kind", sweeps::kind_names().at(static_cast<std::size_t>(parameter.kind))}};
   json["low"] = choice ? Json() : number(parameter.low);
   json["high"] = choice ? Json() : number(parameter.high);
   json["log"] = parameter.logarithmic;

@@ -18,16 +18,15 @@ using sweeps::TrialState;
 
 constexpr int kFormat = 1;
 constexpr int kDepth = 16;
-constexpr const char* kStates[] = {"running", "done", "stopped"};
-constexpr const char* kTrialStates[] = {"running", "paused", "finished", "failed"};
+const std::vector<std::string> kStates{"running", "done", "stopped"};
 
-template <typename State, std::size_t Count>
-State parse_state(const char* const (&names)[Count], const std::string& name) {
-  const auto* const found = std::find(std::begin(names), std::end(names), name);
-  if (found == std::end(names)) {
+template <typename State>
+State parse_state(const std::vector<std::string>& names, const std::string& name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
     throw base::Error(base::Code::Operator, "'" + name + "' is no state");
   }
-  return static_cast<State>(found - std::begin(names));
+  return static_cast<State>(found - names.begin());
 }
 
 template <typename Value>
@@ -52,7 +51,7 @@ Json trial_json(const TrialRecord& trial) {
           {"run", trial.run},
           {"values", sweeps::values_json(trial.values)},
           {"goal", trial.goal},
-          {"state", kTrialStates[static_cast<std::size_t>(trial.state)]},
+          {"state", sweeps::trial_state_names().at(static_cast<std::size_t>(trial.state))},
           {"reason", trial.reason},
           {"reports", std::move(reports)},
           {"started_utc", trial.started_utc},
@@ -65,7 +64,8 @@ TrialRecord parse_trial(const Json& json) {
   trial.run = json.at("run").get<std::string>();
   trial.values = sweeps::values_from(json.at("values"));
   trial.goal = json.at("goal").get<std::int64_t>();
-  trial.state = parse_state<TrialState>(kTrialStates, json.at("state").get<std::string>());
+  trial.state =
+      parse_state<TrialState>(sweeps::trial_state_names(), json.at("state").get<std::string>());
   trial.reason = json.at("reason").get<std::string>();
   for (const Json& each : json.at("reports")) {
     const Json& objective = each.at(1);
@@ -104,7 +104,7 @@ SweepRecord parse_record(const Json& json) {
 
 }  // namespace
 
-const char* name_of(SweepState state) { return kStates[static_cast<std::size_t>(state)]; }
+const char* name_of(SweepState state) { return kStates[static_cast<std::size_t>(state)].c_str(); }
 
 sweeps::SweepHistory history_of(const SweepRecord& record) {
   sweeps::SweepHistory history;

@@ -93,4 +93,9 @@ std::optional<int> best_trial(const SweepSettings& settings, const SweepHistory&
   return ranked.front().number;
 }
 
+const std::vector<std::string>& trial_state_names() {
+  static const std::vector<std::string> names{"running", "paused", "finished", "failed"};
+  return names;
+}
+
 }  // namespace regatta::orchestrator::sweeps

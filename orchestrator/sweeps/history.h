@@ -19,6 +19,7 @@ struct TrialReport {
 
 // README.md, "From history to actions".
 enum class TrialState { Running, Paused, Finished, Failed };
+[[nodiscard]] const std::vector<std::string>& trial_state_names();  // in this order
 
 struct SweepTrial {
   int number = 0;  // from 1

@@ -19,11 +19,8 @@ using trainer::contract::text_of;
 constexpr std::int64_t kMostBudget = 1'000'000'000'000'000;  // samples
 constexpr int kMostFactor = 1000;
 
-const std::vector<std::string> kMethods{"grid", "random", "asha", "tpe"};
-const std::vector<std::string> kObjectives{"metric", "time_to_accuracy", "goodput"};
 const std::vector<std::string> kDirections{"maximize", "minimize"};  // runs::Better
 const std::vector<std::string> kUnits{"steps", "samples"};
-const std::vector<std::string> kKinds{"uniform", "log_uniform", "integer", "choice"};
 
 std::vector<SweepValue> read_values(Table& table, const std::string& key) {
   std::vector<std::string> texts;
@@ -51,8 +48,8 @@ void read_end(Table& table, const std::string& key, ParameterKind kind, double* 
 SweepParameter read_parameter(Table& table, const std::string& key) {
   SweepParameter parameter;
   parameter.key = key;
-  require(table, "kind", "use " + base::join(kKinds, ", "));
-  table.read_enum("kind", kKinds, &parameter.kind);
+  require(table, "kind", "use " + base::join(kind_names(), ", "));
+  table.read_enum("kind", kind_names(), &parameter.kind);
   if (parameter.kind == ParameterKind::Choice) {
     parameter.choices = read_values(table, "values");
   } else {
@@ -115,7 +112,7 @@ Space read_space(Table& sweep, const SweepSettings& settings,
 
 void read_objective(Table& sweep, SweepSettings* settings) {
   Table table = sweep.table("objective");
-  table.read_enum("kind", kObjectives, &settings->objective);
+  table.read_enum("kind", objective_names(), &settings->objective);
   const bool metric = settings->objective == ObjectiveKind::Metric;
   const bool higher = settings->objective == ObjectiveKind::Goodput;
   settings->better = higher ? runs::Better::Higher : runs::Better::Lower;
@@ -127,7 +124,8 @@ void read_objective(Table& sweep, SweepSettings* settings) {
   }
   if (!metric && (settings->better == runs::Better::Higher) != higher) {
     table.fail("direction",
-               "is wrong for " + kObjectives.at(static_cast<std::size_t>(settings->objective)) +
+               "is wrong for " +
+                   objective_names().at(static_cast<std::size_t>(settings->objective)) +
                    (higher ? ", of which more" : ", of which less") + " is better; remove it");
   }
   table.finish();
@@ -197,8 +195,8 @@ Sweep read_sweep(Table& root, const std::vector<std::string>& known_keys) {
   Table table = root.table("sweep");
   Sweep sweep;
   SweepSettings& settings = sweep.settings;
-  require(table, "method", "use " + base::join(kMethods, ", "));
-  table.read_enum("method", kMethods, &settings.method);
+  require(table, "method", "use " + base::join(method_names(), ", "));
+  table.read_enum("method", method_names(), &settings.method);
   const bool grid = settings.method == SweepMethod::Grid;
   if (!grid) require(table, "trials", "set how many are tried in all");
   if (table.has("trials")) read_range(table, "trials", &settings.trials, 1, kMostTrials);

@@ -11,4 +11,14 @@ std::vector<std::int64_t> rung_budgets(const SweepSettings& settings) {
   return budgets;
 }
 
+const std::vector<std::string>& method_names() {
+  static const std::vector<std::string> names{"grid", "random", "asha", "tpe"};
+  return names;
+}
+
+const std::vector<std::string>& objective_names() {
+  static const std::vector<std::string> names{"metric", "time_to_accuracy", "goodput"};
+  return names;
+}
+
 }  // namespace regatta::orchestrator::sweeps

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "orchestrator/runs/metrics.h"
@@ -10,9 +11,11 @@
 namespace regatta::orchestrator::sweeps {
 
 enum class SweepMethod { Grid, Random, Asha, Tpe };
+[[nodiscard]] const std::vector<std::string>& method_names();  // as in run files, in this order
 // Metric: that which the run is judged by, at the end of the budget. TimeToAccuracy: seconds.
 // Goodput: useful samples per second.
 enum class ObjectiveKind { Metric, TimeToAccuracy, Goodput };
+[[nodiscard]] const std::vector<std::string>& objective_names();
 enum class BudgetUnit { Steps, Samples };
 
 struct SweepSettings {

@@ -116,4 +116,9 @@ SweepValue NumberScale::value(double position) const {
   return value;
 }
 
+const std::vector<std::string>& kind_names() {
+  static const std::vector<std::string> names{"uniform", "log_uniform", "integer", "choice"};
+  return names;
+}
+
 }  // namespace regatta::orchestrator::sweeps

@@ -27,6 +27,7 @@ using SweepValues = std::map<std::string, SweepValue>;
 [[nodiscard]] std::optional<double> number_in(const SweepValue& value);
 
 enum class ParameterKind { Uniform, LogUniform, Integer, Choice };
+[[nodiscard]] const std::vector<std::string>& kind_names();  // as in run files, in this order
 
 // The other parameter is active and has one of these values.
 struct SweepCondition {

@@ -79,8 +79,7 @@ Json list_json(const std::vector<SweepValue>& values) {
 }
 
 Json parameter_json(const SweepParameter& parameter) {
-  constexpr const char* kKinds[] = {"uniform", "log_uniform", "integer", "choice"};
-  Json json{{"kind", kKinds[static_cast<std::size_t>(parameter.kind)]}};
+  Json json{{"kind", kind_names().at(static_cast<std::size_t>(parameter.kind))}};
   if (parameter.kind == ParameterKind::Choice) {
     json["values"] = list_json(parameter.choices);
   } else if (parameter.kind == ParameterKind::Integer) {
@@ -167,15 +166,13 @@ SweepValues values_from(const Json& json) {
 }
 
 Json sweep_json(const Sweep& sweep) {
-  constexpr const char* kMethods[] = {"grid", "random", "asha", "tpe"};
-  constexpr const char* kObjectives[] = {"metric", "time_to_accuracy", "goodput"};
   const SweepSettings& settings = sweep.settings;
-  Json json{{"method", kMethods[static_cast<std::size_t>(settings.method)]},
+  Json json{{"method", method_names().at(static_cast<std::size_t>(settings.method))},
             {"trials", settings.trials},
             {"concurrency", settings.concurrency},
             {"seed", settings.seed}};
   json["objective"] = {
-      {"kind", kObjectives[static_cast<std::size_t>(settings.objective)]},
+      {"kind", objective_names().at(static_cast<std::size_t>(settings.objective))},
       {"direction", settings.better == runs::Better::Higher ? "maximize" : "minimize"}};
   json["budget"] = budget_json(settings);
   json["parameters"] = Json::object();
