@@ -8,7 +8,8 @@
 Changed is what differs from where the branch left its upstream or main, on main itself from the commit before the
 last; of a header, a source that includes it. More than 40 files are checked with --all only: without it 40 of them
 are, chosen by the date. clang-tidy reads the commands of build/release/compile_commands.json; test code and what
-only nvcc compiles is not checked.
+only nvcc compiles is not checked. What was found clean before is not looked at again while it, all that it includes,
+its command, the rules and the versions of the tools stay the same: build/lint/clean remembers it.
 
 Prints `file:line:column: error: …` per finding; a line `skipped: …` tells what was not checked. Exit code 1 when
 something is found, 77 when nothing could be checked; with `lint` in REQUIRE that is a failure.
@@ -62,10 +63,11 @@ def tracked(root):
     return [name for name in listed.split("\0") if name and (root / name).is_file()]
 
 
-def in_parallel(command, names, root, chunk):
+def in_parallel(command, names, root, chunk, ended=lambda names, is_clean: None):
     """The lines that the command prints, which gets `chunk` files at a time, and whether it failed for any."""
     def one(start):
         done = subprocess.run([*command, *names[start:start + chunk]], cwd=root, capture_output=True, text=True)
+        ended(names[start:start + chunk], done.returncode == 0 and not findings(done.stdout.splitlines(), root, False))
         return done.stdout + done.stderr, done.returncode != 0
     with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
         results = list(pool.map(one, range(0, len(names), chunk)))
@@ -141,14 +143,50 @@ def sources_of(root, names, compiled):
     return sorted(chosen)
 
 
+class Clean:
+    """What was found clean before, as empty files named by a digest of all that the checker reads: it is not looked at again."""
+
+    def __init__(self, root, tool, commands):
+        self.root, self.commands, self.folder = root, commands, root / "build" / "lint" / "clean"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        versions = [subprocess.run([name, "--version"], capture_output=True, text=True).stdout for name in (tool, "c++")]
+        self.common = "\0".join([*versions, *((root / name).read_text() for name in (".clang-tidy", "tests/lint.py")
+                                              if (root / name).is_file())])
+        self.read = {}  # of each file its text's digest and the files that it includes
+
+    def included(self, path, folders):
+        """Of a file, itself and all that it includes by quotes, however deep; those of the system stand by their version."""
+        found, due = {}, [path]
+        while due:
+            path = due.pop()
+            if path in found:
+                continue
+            if path not in self.read:
+                text = path.read_bytes()
+                self.read[path] = hashlib.sha256(text).hexdigest(), re.findall(rb'^\s*#\s*include "([^"]+)"', text, re.M)
+            found[path] = self.read[path][0]
+            for name in self.read[path][1]:
+                places = (folder / name.decode() for folder in (path.parent, *folders))
+                due += [place.resolve() for place in places if place.is_file()][:1]
+        return found
+
+    def mark(self, name):
+        """The file that says that `name` is clean as it is now."""
+        command = self.commands[name]
+        folders = [pathlib.Path(text) for text in re.findall(r"(?:-I|-isystem) ?(\S+)", command)]
+        read = self.included((self.root / name).resolve(), folders)
+        told = "\0".join([self.common, command, *(f"{path} {digest}" for path, digest in sorted(read.items()))])
+        return self.folder / hashlib.sha256(told.encode()).hexdigest()
+
+
 def check_cpp(root, everything):
     tool = program("clang-tidy", LLVM)
     database = root / "build" / "release" / "compile_commands.json"
     if not database.is_file():
         raise Unable("needs build/release/compile_commands.json, which `deploy/build.sh` leaves")
     plain = root / "build" / "lint"
-    paths = {os.path.relpath(entry["file"], root) for entry in write_plain(database, plain)}
-    compiled = {name for name in paths if name.startswith(PRODUCT) and (root / name).is_file()}
+    commands = {os.path.relpath(entry["file"], root): entry["command"] for entry in write_plain(database, plain)}
+    compiled = {name for name in commands if name.startswith(PRODUCT) and (root / name).is_file()}
     names, skips = sorted(compiled), []
     if not everything:
         differing = changed(root)
@@ -158,7 +196,14 @@ def check_cpp(root, everything):
             day = datetime.date.today().isoformat()
             names = sorted(names, key=lambda name: hashlib.sha256(f"{day} {name}".encode()).digest())[:MOST_CHANGED]
     headers = f"^{re.escape(str(root))}/({'|'.join(PRODUCT)})"  # those of tests that stand in for CUDA's are left out
-    lines, failed = in_parallel([tool, "-p", str(plain), "--quiet", f"--header-filter={headers}"], names, root, 1)
+    clean = Clean(root, tool, commands)
+    marks = {name: clean.mark(name) for name in names}
+    due = [name for name in names if not marks[name].exists()]
+
+    def ended(checked, is_clean):
+        if is_clean:
+            marks[checked[0]].touch()
+    lines, failed = in_parallel([tool, "-p", str(plain), "--quiet", f"--header-filter={headers}"], due, root, 1, ended)
     return names, findings(lines, root, failed), skips
 
 

@@ -307,7 +307,7 @@ THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "
             "tuner_agreement_test"]
 # Cases that compute figures for minutes with code that shorter ones run, too, or read the sources.
 FIGURES = ["JudgedPlans[.]", "MlperfStudy[.]", "SamplerRecipeOfWikipedia[.]", "GeneralFunctions[.]", "Tune[.]HoldsForAny",
-           "Planner[.]PlansEveryExample", "PlanCommand[.]ReckonsAStep", "NoiseScale[.]IntervalsHold"]
+           "Planner[.]PlansEveryExample", "PlanCommand[.](ReckonsAStep|EveryForm)", "PlanDecisions[.]WhatSaves", "NoiseScale[.]IntervalsHold"]
 VARIANTS = {"asan": PARSING + NUMERIC, "tsan": sorted({*THREADED, *NUMERIC})}
 # name, budget in seconds, part of the default run, what it does
 STAGES = [

@@ -316,6 +316,32 @@ class OfLinters(unittest.TestCase):
         self.assert_found(self.checked("clang-tidy"), "\n    base/a.cc:6:25: error: 'text' used after it was moved",
                           "[bugprone-use-after-move")
 
+    def test_what_is_clean_is_not_looked_at_again_until_something_that_it_reads_changes(self):
+        header = "#pragma once\n#include \"base/deep.h\"\n"
+        self.write({".gitignore": "/build/\n", "base/a.h": header, "base/deep.h": "#pragma once\nint unused();\n",
+                    "base/a.cc": self.MOVED % "other", "base/b.cc": "int f();\n"})
+        self.compiled("base/a.cc", "base/b.cc")
+        marks = self.root / "build" / "lint" / "clean"
+
+        def looked_at():
+            """How many files a stage looks at in which nothing is found."""
+            before = set(os.listdir(marks)) if marks.is_dir() else set()
+            self.assert_clean(self.checked("clang-tidy", everything=True))
+            return len(set(os.listdir(marks)) - before)
+        self.assertEqual([looked_at(), looked_at()], [2, 0])
+        self.write({"base/deep.h": "#pragma once\nint unused_too();\n"})
+        self.assertEqual([looked_at(), looked_at()], [1, 0])
+        rules = (self.root / ".clang-tidy").read_text()
+        (self.root / ".clang-tidy").write_text(rules + "# other\n")
+        self.assertEqual([looked_at(), looked_at()], [2, 0])
+        self.write({"base/deep.h": "#pragma once\n#define other text\n"})
+        for _ in range(2):  # what has findings is looked at each time
+            self.assertEqual(self.checked("clang-tidy", everything=True).failed, 1)
+        self.write({"base/deep.h": "#pragma once\nint unused();\n"})
+        (self.root / "build" / "release" / "compile_commands.json").write_text(
+            (self.root / "build" / "release" / "compile_commands.json").read_text().replace("-Wall", "-Wextra"))
+        self.assertEqual([looked_at(), looked_at()], [2, 0])
+
     def test_what_changed_has_a_bound_and_the_rest_is_told(self):
         names = [f"base/a{number}.cc" for number in range(lint.MOST_CHANGED + 3)]
         self.write({".gitignore": "/build/\n", **{name: "int f();\n" for name in names}})

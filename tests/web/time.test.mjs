@@ -330,7 +330,7 @@ test("the curve by any clock is what the evaluations say", async () => {
     await page.getByRole("radio", { name: choice }).check();
     await page.getByRole("heading", { name: /^Masked accuracy (by|since)/ }).waitFor();
     const table = await chartTable(page);
-    await table.locator("th", { hasText: head }).first().waitFor();
+    await table.locator("thead th:first-child", { hasText: head }).waitFor();
     const heads = await textsOf(table.locator("thead th"));
     const column = (word) => heads.findIndex((one, i) => i > 1 && one.toLowerCase().endsWith(word));
     assert.equal(column("step") > 0, choice !== "steps", `${choice}: ${heads}`);
