@@ -7,9 +7,10 @@
 
 Changed is what differs from where the branch left its upstream or main, on main itself from the commit before the
 last; of a header, a source that includes it. More than 40 files are checked with --all only: without it 40 of them
-are, chosen by the date. clang-tidy reads the commands of build/release/compile_commands.json; test code and what
-only nvcc compiles is not checked. What was found clean before is not looked at again while it, all that it includes,
-its command, the rules and the versions of the tools stay the same: build/lint/clean remembers it.
+are, chosen by the date. With --all they are read as the build compiles them, several at once: in a third of the time.
+clang-tidy takes the commands of build/release/compile_commands.json; test code and what only nvcc compiles is not
+checked. What was found clean is not looked at again while it, all that it includes, its command, the rules and the
+versions of the tools stay the same: build/lint/clean remembers it.
 
 Prints `file:line:column: error: …` per finding; a line `skipped: …` tells what was not checked. Exit code 1 when
 something is found, 77 when nothing could be checked; with `lint` in REQUIRE that is a failure.
@@ -25,7 +26,7 @@ import shutil
 import subprocess
 import sys
 
-from compile_database import write_plain
+from compile_database import units, write_plain
 
 CORES = os.cpu_count() or 1
 PRODUCT = ("base/", "topology/", "checkpoint/", "trainer/", "orchestrator/")
@@ -146,11 +147,11 @@ def sources_of(root, names, compiled):
 class Clean:
     """What was found clean before, as empty files named by a digest of all that the checker reads: it is not looked at again."""
 
-    def __init__(self, root, tool, commands):
-        self.root, self.commands, self.folder = root, commands, root / "build" / "lint" / "clean"
+    def __init__(self, root, call):
+        self.root, self.folder = root, root / "build" / "lint" / "clean"
         self.folder.mkdir(parents=True, exist_ok=True)
-        versions = [subprocess.run([name, "--version"], capture_output=True, text=True).stdout for name in (tool, "c++")]
-        self.common = "\0".join([*versions, *((root / name).read_text() for name in (".clang-tidy", "tests/lint.py")
+        versions = [subprocess.run([name, "--version"], capture_output=True, text=True).stdout for name in (call[0], "c++")]
+        self.common = "\0".join([*call, *versions, *((root / name).read_text() for name in (".clang-tidy", "tests/lint.py")
                                               if (root / name).is_file())])
         self.read = {}  # of each file its text's digest and the files that it includes
 
@@ -170,9 +171,8 @@ class Clean:
                 due += [place.resolve() for place in places if place.is_file()][:1]
         return found
 
-    def mark(self, name):
+    def mark(self, name, command):
         """The file that says that `name` is clean as it is now."""
-        command = self.commands[name]
         folders = [pathlib.Path(text) for text in re.findall(r"(?:-I|-isystem) ?(\S+)", command)]
         read = self.included((self.root / name).resolve(), folders)
         told = "\0".join([self.common, command, *(f"{path} {digest}" for path, digest in sorted(read.items()))])
@@ -187,24 +187,31 @@ def check_cpp(root, everything):
     plain = root / "build" / "lint"
     commands = {os.path.relpath(entry["file"], root): entry["command"] for entry in write_plain(database, plain)}
     compiled = {name for name in commands if name.startswith(PRODUCT) and (root / name).is_file()}
+    headers = f"--header-filter=^{re.escape(str(root))}/({'|'.join(PRODUCT)})"  # those of tests that stand in for CUDA's are left out
     names, skips = sorted(compiled), []
-    if not everything:
-        differing = changed(root)
-        names = names if differing is None else sources_of(root, differing, compiled)
-        if len(names) > MOST_CHANGED:
-            skips = [f"{len(names) - MOST_CHANGED} of {len(names)} changed files; --all checks all"]
-            day = datetime.date.today().isoformat()
-            names = sorted(names, key=lambda name: hashlib.sha256(f"{day} {name}".encode()).digest())[:MOST_CHANGED]
-    headers = f"^{re.escape(str(root))}/({'|'.join(PRODUCT)})"  # those of tests that stand in for CUDA's are left out
-    clean = Clean(root, tool, commands)
-    marks = {name: clean.mark(name) for name in names}
-    due = [name for name in names if not marks[name].exists()]
+    if everything:
+        return names, unseen(root, [tool, "-p", str(database.parent), "--quiet", headers, "--checks=-bugprone-suspicious-include"],
+                              {os.path.relpath(unit.source, root): unit.command for unit in units(database)
+                               if any(os.path.relpath(member, root) in compiled for member in unit.members)}), skips
+    differing = changed(root)
+    names = names if differing is None else sources_of(root, differing, compiled)
+    if len(names) > MOST_CHANGED:
+        skips = [f"{len(names) - MOST_CHANGED} of {len(names)} changed files; --all checks all"]
+        day = datetime.date.today().isoformat()
+        names = sorted(names, key=lambda name: hashlib.sha256(f"{day} {name}".encode()).digest())[:MOST_CHANGED]
+    return names, unseen(root, [tool, "-p", str(plain), "--quiet", headers], {name: commands[name] for name in names}), skips
+
+
+def unseen(root, call, commands):
+    """What the checker finds in those of the sources that were not found clean as they are."""
+    clean = Clean(root, call)
+    marks = {name: clean.mark(name, command) for name, command in commands.items()}
 
     def ended(checked, is_clean):
         if is_clean:
             marks[checked[0]].touch()
-    lines, failed = in_parallel([tool, "-p", str(plain), "--quiet", f"--header-filter={headers}"], due, root, 1, ended)
-    return names, findings(lines, root, failed), skips
+    lines, failed = in_parallel(call, [name for name in commands if not marks[name].exists()], root, 1, ended)
+    return findings(lines, root, failed)
 
 
 def main():

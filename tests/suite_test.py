@@ -342,6 +342,18 @@ class OfLinters(unittest.TestCase):
             (self.root / "build" / "release" / "compile_commands.json").read_text().replace("-Wall", "-Wextra"))
         self.assertEqual([looked_at(), looked_at()], [2, 0])
 
+    def test_all_files_are_read_as_the_build_compiles_them(self):
+        unity = "build/release/base/Unity/unity_0_cxx.cxx"
+        self.write({".gitignore": "/build/\n", "base/a.h": "#pragma once\n", "base/a.cc": "int unused();\n",
+                    "base/b.cc": self.MOVED % "text"})
+        self.compiled(unity)
+        (self.root / unity).parent.mkdir(parents=True)
+        (self.root / unity).write_text("".join(f'#include "{self.root}/base/{name}.cc"\n' for name in "ab"))
+        self.assert_found(self.checked("clang-tidy", everything=True), "\n    base/b.cc:6:25: error: 'text' used after it was moved")
+        self.write({"base/b.cc": self.MOVED % "other"})
+        self.assert_clean(self.checked("clang-tidy", everything=True))
+        self.assertEqual(len(os.listdir(self.root / "build" / "lint" / "clean")), 1)
+
     def test_what_changed_has_a_bound_and_the_rest_is_told(self):
         names = [f"base/a{number}.cc" for number in range(lint.MOST_CHANGED + 3)]
         self.write({".gitignore": "/build/\n", **{name: "int f();\n" for name in names}})
