@@ -325,8 +325,8 @@ STAGES = [
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 4)),  # they wait more than they work
     ("chaos", 100, True, lambda t, limit, o: ctest(t, "chaos", RELEASE, limit, ["-L", "^chaos$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 1)),
-    ("web", 600, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
-        "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta")})),
+    ("web", 660, True, lambda t, limit, o: counted(t, "web", ["tests/web/run.sh"], limit, {
+        "REGATTA_BINARY": str(RELEASE / "orchestrator" / "regatta"), "REGATTA_REPETITIONS": "100" if o.all else "10"})),
     ("demo", 220, True, lambda t, limit, o: counted(t, "demo", [sys.executable, "tests/demo_test.py"] + (["--all"] if o.all else []), limit)),
     ("examples", 240, True, lambda t, limit, o: counted(t, "examples", [sys.executable, "tests/examples_test.py"], limit)),
     ("mutants", 120, True, lambda t, limit, o: counted(t, "mutants", [sys.executable, "tests/mutants/mutants.py"] + (["--all"] if o.all else []), limit)),

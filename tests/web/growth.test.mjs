@@ -8,6 +8,7 @@ import { Visitor, launch, sizesOf } from "./setup.mjs";
 
 const kWarm = 15_000; // ms; what is shown at first, and compiled
 const kWatched = 25_000;
+const kLooks = 3;
 const skip = missingController();
 const test = seededTest(skip);
 const runs = [];
@@ -31,6 +32,15 @@ after(async () => {
   await seeded?.stop();
 });
 
+function growth(place, was, is) {
+  const told = `${place}: ${JSON.stringify(was)} → ${JSON.stringify(is)}`;
+  const has =
+    is.heap > was.heap * 1.1 + 500_000 ||
+    is.nodes > was.nodes * 1.03 + 60 ||
+    is.listeners > was.listeners * 1.03 + 10;
+  return has ? [told] : [];
+}
+
 test("pages of runs that train do not grow", async () => {
   const [a, b, c] = runs.map(({ id }) => id);
   const places = [
@@ -51,17 +61,18 @@ test("pages of runs that train do not grow", async () => {
   await pages[1].locator("figure.chart canvas").first().waitFor();
   await pages[4].locator("figure.chart canvas").first().waitFor();
   await pages[0].waitForTimeout(kWarm);
-  const [first, seen] = [await all(), await stepOf()];
-  await pages[0].waitForTimeout(kWatched);
-  const [last, now] = [await all(), await stepOf()];
-  assert.notEqual(now, seen, "the page shows what is new");
-  places.forEach((place, index) => {
-    const [was, is] = [first[index], last[index]];
-    const told = `${place}: ${JSON.stringify(was)} → ${JSON.stringify(is)}`;
-    console.log(told);
-    assert.ok(is.heap <= was.heap * 1.1 + 500_000, told);
-    assert.ok(is.nodes <= was.nodes * 1.03 + 60, told);
-    assert.ok(is.listeners <= was.listeners * 1.03 + 10, told);
-  });
+  let [was, seen] = [await all(), await stepOf()];
+  let grown = [];
+  // What leaks grows in each look; a slow machine may still load in the first.
+  for (let look = 0; look < kLooks; look += 1) {
+    await pages[0].waitForTimeout(kWatched);
+    const [is, now] = [await all(), await stepOf()];
+    assert.notEqual(now, seen, "the page shows what is new");
+    grown = places.flatMap((place, index) => growth(place, was[index], is[index]));
+    if (grown.length === 0) break;
+    console.log(`look ${look + 1}:`, grown);
+    [was, seen] = [is, now];
+  }
+  assert.deepEqual(grown, []);
   for (const visitor of visitors) await visitor.leave(/status of 404/);
 });

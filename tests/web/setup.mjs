@@ -9,6 +9,8 @@ import { Fixture, kTicket } from "./fixture.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 export const kOut = join(here, "out"); // screenshots of the last run, ignored by git
+// Every theme and width; else half of them.
+export const kAll = Number(process.env.REGATTA_REPETITIONS ?? 100) >= 100;
 export const kPatience = 90_000; // ms; generous, for a busy machine
 
 // A reason to skip, or null. REQUIRE=browser turns the skip into a failure.
