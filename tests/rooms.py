@@ -14,7 +14,8 @@ ORDER = """
     trainer/bench trainer/cli
     orchestrator/frozen orchestrator/files orchestrator/runs orchestrator/slurm orchestrator/batch
     orchestrator/sbatch orchestrator/text orchestrator/store orchestrator/site orchestrator/webhooks orchestrator/plan
-    orchestrator/simulate orchestrator/sweeps orchestrator/experiments orchestrator/control orchestrator/checkpoints
+    orchestrator/simulate orchestrator/advise orchestrator/sweeps orchestrator/experiments orchestrator/control
+    orchestrator/checkpoints
     orchestrator/api orchestrator/cli
 """.split()
 

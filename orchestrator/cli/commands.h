@@ -42,6 +42,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(nodes)    \
   COMMAND(probe)    \
   COMMAND(topo)     \
+  COMMAND(advise)   \
   COMMAND(plan)     \
   COMMAND(simulate) \
   COMMAND(backup)   \

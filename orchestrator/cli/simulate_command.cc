@@ -12,6 +12,7 @@
 #include "orchestrator/cli/step_model_options.h"
 #include "orchestrator/cli/usage_error.h"
 #include "orchestrator/plan/step_model.h"
+#include "orchestrator/simulate/described_run.h"
 #include "orchestrator/simulate/mlperf_study.h"
 #include "orchestrator/simulate/simulation_text.h"
 #include "topology/plan/step_gantt.h"
@@ -83,24 +84,14 @@ plan::StepModel model_of(const SimulateOptions& options, const RunConfig& config
 }
 
 RunConfig config_on(const RunConfig& file, const SimulateOptions& options, int ranks) {
-  RunConfig config = file;
-  if (ranks != file.ranks) config.parallel.data = 0;  // as many replicas as there are then
-  config.ranks = ranks;
-  if (options.samples_per_rank == 0) return config;
   if (options.samples_per_rank > kMostBatch / ranks) {
     fail("a batch of " + std::to_string(options.samples_per_rank) + " samples on each of " +
          std::to_string(ranks) + " ranks is above " + std::to_string(kMostBatch) +
          "; lower --samples-per-rank");
   }
-  // Evaluations and checkpoints stay as many samples apart.
-  config.batch_size = options.samples_per_rank * ranks;
-  const double times = static_cast<double>(file.batch_size) / config.batch_size;
-  const auto scaled = [&](std::int64_t every) {
-    return std::max<std::int64_t>(1, std::llround(static_cast<double>(every) * times));
-  };
-  config.evaluate_every = scaled(file.evaluate_every);
-  config.checkpoint_every = scaled(file.checkpoint_every);
-  return config;
+  const int batch =
+      options.samples_per_rank == 0 ? file.batch_size : options.samples_per_rank * ranks;
+  return simulate::with_ranks_and_batch(file, ranks, batch);
 }
 
 simulate::RunForecast forecast(const SimulateOptions& options, const RunConfig& file,
@@ -128,28 +119,9 @@ simulate::SimulatedRun run_on(const plan::Machines& machines, const SimulateOpti
                               const RunConfig& file, const LengthTable& lengths,
                               const std::vector<topology::nccl::NcclTestLog>& logs) {
   const RunConfig config = config_on(file, options, machines.ranks());
-  if (const auto refusal = trainer::contract::refuse_parallel(config);
-      refusal && config.parallel.pipeline > 1) {
-    fail("on " + base::plural(machines.nodes, "node") + " with " +
-         base::plural(machines.ranks(), "rank") + " " + refusal->key + " " + refusal->message);
-  }
-  topology::nccl::Allocation allocation = machines.allocation;
-  allocation.sharp = options.sharp;
-  simulate::SimulationInputs inputs;
-  inputs.config = config;
-  inputs.lengths = lengths;
-  inputs.ranks_per_node = machines.ranks_per_node;
   const plan::StepModel model = model_of(options, config, machines);
-  inputs.compute = model.compute;
-  if (config.parallel.pipeline > 1) {
-    const trainer::contract::RankGrid grid = trainer::contract::rank_grid(config);
-    inputs.stage_network = plan::stage_network(allocation, machines.device, grid, logs);
-    inputs.network = inputs.stage_network.sums;
-  } else {
-    inputs.network = plan::network_of(allocation, machines.device, config.sharding.optimizer, logs);
-  }
-  inputs.overhead_seconds = model.overhead_seconds;
-  inputs.steps = options.steps;
+  const simulate::SimulationInputs inputs = simulate::simulation_inputs(
+      {config, machines, lengths, logs, options.sharp}, model, options.steps);
   simulate::SimulatedRun run;
   run.nodes = machines.nodes;
   run.is_measured = inputs.network.measured;
