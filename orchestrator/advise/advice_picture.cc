@@ -10,7 +10,7 @@
 namespace regatta::orchestrator::advise {
 namespace {
 
-constexpr double kLeft = 70, kTop = 54, kWide = 620, kHigh = 380, kRight = 150, kBottom = 50;
+constexpr double kLeft = 84, kTop = 54, kWide = 620, kHigh = 380, kRight = 150, kBottom = 50;
 
 // Black's contrast to white is not needed: each line is named at its end, too.
 constexpr const char* kColours[] = {"#2f6690", "#d1495b", "#3a7d44", "#8f5db7",
@@ -42,23 +42,49 @@ class Axis {
   [[nodiscard]] double place(double value) const {
     return from_ + (std::log(value) - low_) / (high_ - low_) * (to_ - from_);
   }
-  // 1, 2 and 5 times powers of ten; where these are more than eight, powers of ten.
-  [[nodiscard]] std::vector<double> ticks() const {
-    std::vector<double> all, powers;
-    for (int power = -12; power <= 15; ++power) {
-      for (const double digit : {1.0, 2.0, 5.0}) {
-        const double value = digit * std::pow(10.0, power);
+  // Those of the values that lie on it; at most eight, the first of each group where there are
+  // more.
+  [[nodiscard]] std::vector<double> ticks(const std::vector<std::vector<double>>& groups) const {
+    constexpr std::size_t kMost = 8;
+    std::vector<double> all, firsts;
+    for (const std::vector<double>& group : groups) {
+      for (const double value : group) {
         if (std::log(value) < low_ || std::log(value) > high_) continue;
         all.push_back(value);
-        if (digit == 1.0) powers.push_back(value);
+        if (value == group.front()) firsts.push_back(value);
       }
     }
-    return all.size() > 8 && powers.size() > 1 ? powers : all;
+    return all.size() > kMost && firsts.size() > 1 ? firsts : all;
   }
 
  private:
   double low_, high_, from_, to_;
 };
+
+std::vector<std::vector<double>> round_numbers() {
+  std::vector<std::vector<double>> groups;
+  for (int power = -12; power <= 15; ++power) {
+    const double ten = std::pow(10.0, power);
+    groups.push_back({ten, 2 * ten, 5 * ten});
+  }
+  return groups;
+}
+
+// Seconds, minutes, hours and days that people count in.
+std::vector<std::vector<double>> round_times() {
+  constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
+  std::vector<std::vector<double>> groups;
+  for (double part = 1e-6; part < 1; part *= 10) groups.push_back({part, 2 * part, 5 * part});
+  for (const double unit : {1.0, kMinute}) {
+    groups.push_back({unit, 2 * unit, 5 * unit});
+    groups.push_back({10 * unit, 20 * unit, 30 * unit});
+  }
+  groups.push_back({kHour, 2 * kHour, 5 * kHour, 12 * kHour});
+  for (double days = kDay; days < 1e6 * kDay; days *= 10) {
+    groups.push_back({days, 2 * days, 5 * days});
+  }
+  return groups;
+}
 
 std::string words(double x, double y, const char* anchor, const std::string& text,
                   const std::string& more = "") {
@@ -89,11 +115,11 @@ std::pair<Axis, Axis> axes_of(const std::vector<Row>& rows) {
 
 std::string frame(const Axis& x, const Axis& y) {
   std::string text;
-  for (const double tick : x.ticks()) {
+  for (const double tick : x.ticks(round_numbers())) {
     text += line(x.place(tick), kTop, x.place(tick), kTop + kHigh, "stroke=\"#ddd\"") +
             words(x.place(tick), kTop + kHigh + 16, "middle", base::short_number(tick));
   }
-  for (const double tick : y.ticks()) {
+  for (const double tick : y.ticks(round_times())) {
     text += line(kLeft, y.place(tick), kLeft + kWide, y.place(tick), "stroke=\"#ddd\"") +
             words(kLeft - 6, y.place(tick) + 4, "end", base::human_seconds(tick));
   }

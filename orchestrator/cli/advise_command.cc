@@ -306,6 +306,14 @@ class Advisor {
         "the noise scale grows while a run trains; what is told holds as far as it is that of the "
         "whole run, and with a learning rate that suits each batch");
     const int batch = advice.rows[advice.best_for(report->objective).expected].of.batch;
+    const auto [least, most] = std::minmax_element(
+        advice.rows.begin(), advice.rows.end(),
+        [](const advise::Row& a, const advise::Row& b) { return a.of.batch < b.of.batch; });
+    if (least->of.batch < most->of.batch && (batch == least->of.batch || batch == most->of.batch)) {
+      report->notes.push_back("the best batch is the " +
+                              std::string(batch == most->of.batch ? "largest" : "smallest") +
+                              " that was compared; give --batches that go further");
+    }
     constexpr int kFar = 4;
     if (batch > kFar * advice.target.batch || batch * kFar < advice.target.batch) {
       report->notes.push_back("a batch of " + std::to_string(batch) + " is far from the " +

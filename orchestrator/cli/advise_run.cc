@@ -106,7 +106,8 @@ EarlierRun earlier_run(const Client& client, const std::string& name, const RunC
   if (const auto step = step_of_target(history); step && *step > 0) {
     earlier.target = advise::Target{samples_until(history, *step, batch_of(run)), batch_of(run)};
   } else {
-    earlier.why_no_target = earlier.id + " has not met its target";
+    earlier.why_no_target =
+        earlier.id + (step ? " met its target untrained" : " has not met its target");
   }
   return earlier;
 }

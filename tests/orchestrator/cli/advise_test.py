@@ -104,7 +104,7 @@ def rows_are_the_formulas_of_simulated_steps(world):
     assert [(row["nodes"], row["batch"]) for row in told["rows"]] == [
         (nodes, batch) for nodes in (1, 2, 4, 8) for batch in (128, 256, 512, 1024, 2048, 4096, 8192)], told["rows"]
     for row in told["rows"]:
-        every = max(1, round(100 * 512 / row["batch"]))
+        every = max(1, math.floor(100 * 512 / row["batch"] + 0.5))
         needed = {scale: samples * (scale + row["batch"]) / (scale + 512) for scale in (noise, 1000, 2500)}
         steps = math.ceil(needed[noise] / row["batch"] - 1e-9)
         seconds = steps * row["step_seconds"]["value"] + steps / every * row["evaluation_seconds"]
@@ -128,7 +128,7 @@ def steps_are_those_of_simulate(world):
     simulated = world.told("simulate", world.folder / "large.yaml", "--cluster", CLUSTER, "--vocabulary", "30522", "--nodes", "2",
                            "--samples-per-rank", "64", "--steps", "50", "-o", "json")
     (row,) = told["rows"]
-    assert near(row["step_seconds"]["value"], simulated["runs"][0]["step"]["step_seconds"], 1e-9), (row, simulated["runs"][0])
+    assert near(row["step_seconds"]["value"], simulated["runs"][0]["step"]["seconds"], 1e-9), (row, simulated["runs"][0])
 
 
 def every_form_has_the_same_figures(world):
@@ -159,7 +159,7 @@ def short_runs_tell_steps_and_noise(world):
     for run in runs:
         steps = [record for record in journal_of(run) if record["type"] == "step"]
         assert len(steps) == 32 and run["config"]["optimizer"]["decay_steps"] == 200, run["config"]
-        looks = [step["step"] for step in steps if step["statistics_seconds"] > 1e-9]
+        looks = [step["step"] for step in steps if step["statistics_seconds"] > 0.1 * step["step_seconds"]]
         plain = [step["step_seconds"] for step in steps if step["step"] % 2]
         assert all(step % 2 == 0 for step in looks) and looks, looks
         medians[run["config"]["ranks"], run["config"]["batch"]["size"]] = statistics.median(plain[max(3, len(plain) // 5):])
@@ -178,12 +178,12 @@ def short_runs_tell_steps_and_noise(world):
 
 
 def an_earlier_run_tells_noise_and_samples(world):
-    text = TINY.replace("steps: 200", "steps: 120") + "target: {metric: mlm_loss, value: 5.2}\n"
-    name = world.call("submit", world.file("pilot.yaml", text), "--wait", "-o", "name").stdout.strip()
+    text = TINY.replace("steps: 200", "steps: 400") + "target: {metric: mlm_loss, value: 3.6}\n"
+    name = world.call("submit", world.file("pilot.yaml", text), "--wait", "-o", "name").stdout.split()[0]
     run = world.ask("/runs/" + name)
     records = journal_of(run)
     met = next((record for record in records if record["type"] == "eval" and record["target_met"]), None)
-    assert met, [record for record in records if record["type"] == "eval"]
+    assert met and met["step"] > 0, [record for record in records if record["type"] == "eval"]
     words = ("advise", world.folder / "pilot.yaml", "--probe", "--ranks", "1", "--batches", "16,32", "--probe-steps", "24", "--id", "two",
              "--run", name)
     noise = [record for record in records if record["type"] == "step" and record.get("noise_scale")]
@@ -192,7 +192,8 @@ def an_earlier_run_tells_noise_and_samples(world):
         assert done.returncode == 0 or done.returncode == 7 and name in done.stderr, done
         words += ("--noise-scale", "40")
     told = world.told(*words, "-o", "json")
-    assert told["target"]["samples"] == met["step"] * 16 and told["target"]["batch"] == 16 and name in told["target"]["from"], told
+    assert told["target"]["samples"] == met["step"] * 16 and told["target"]["batch"] == 16 and name in told["target"]["from"], (
+        told["target"], told["notes"])
     if noise:
         assert near(told["noise_scale"]["value"], noise[-1]["noise_scale"]) and name in told["noise_scale"]["from"], told["noise_scale"]
     other = world.file("other.yaml", text.replace("hidden: 64", "hidden: 128"))
