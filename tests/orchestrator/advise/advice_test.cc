@@ -68,6 +68,10 @@ TEST(Advice, CountsStepsAndEvaluations) {
   EXPECT_NEAR(row.seconds.value, 20 * 0.5 + 5 * 3, 1e-9);
   EXPECT_NEAR(row.gpu_hours.value, 25 * 8 / 3600.0, 1e-12);
   EXPECT_NEAR(row.samples_per_second, 200, 1e-12);
+  // 1,010 / 101 · 400 = 4,000 samples are 13.3 steps of 300.
+  const Advice broken = advise({candidate(1, 300, 0.5)}, noise(100), {1010, 1}, 1);
+  EXPECT_EQ(broken.rows[0].steps, 14);
+  EXPECT_NEAR(broken.rows[0].seconds.value, 7, 1e-9);
 }
 
 TEST(Advice, EndsComeFromNoiseAndStepTogether) {
