@@ -59,6 +59,16 @@ TEST(MeasuredSteps, AreTheLeastSquaresOfLinesThatDoNotFall) {
   }
 }
 
+TEST(MeasuredSteps, NeverTellLessThanNothing) {
+  // The line through both would begin at −0.17 s; through 0 it is Σ t·b / Σ b².
+  const MeasuredSteps steep({step(1, 8, 0.1), step(1, 64, 2)});
+  const double beta = (8 * 0.1 + 64 * 2) / (8.0 * 8 + 64.0 * 64);
+  EXPECT_NEAR(steep.candidate(1, 1).step_seconds.value, beta, 1e-12);
+  // Larger batches that took less: their mean.
+  const MeasuredSteps falling({step(1, 8, 0.3), step(1, 64, 0.1)});
+  EXPECT_NEAR(falling.candidate(1, 500).step_seconds.value, 0.2, 1e-12);
+}
+
 TEST(MeasuredSteps, OneBatchAloneIsTakenForProportional) {
   const MeasuredSteps steps({step(4, 32, 0.8)});
   EXPECT_NEAR(steps.candidate(4, 64).step_seconds.value, 1.6, 1e-12);
