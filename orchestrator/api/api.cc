@@ -363,8 +363,10 @@ Response Api::submit(const Call& call) {
     return json_response(
         200, preview_json(controller_.preview(request.body, after), controller_.scheduler_name()));
   }
+  const auto key = key_of(request);
+  if (key && sweeps_ != nullptr) sweeps_->refuse_used_key(*key);
   const control::Controller::Accepted accepted =
-      controller_.submit(request.body, key_of(request), after, asker_of(request.peer), label);
+      controller_.submit(request.body, key, after, asker_of(request.peer), label);
   return answer_accepted(accepted);
 }
 

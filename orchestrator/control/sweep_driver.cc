@@ -204,6 +204,15 @@ SweepDriver::Accepted SweepDriver::submit(const std::string& body,
   return {record, true};
 }
 
+void SweepDriver::refuse_used_key(const std::string& idempotency_key) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [id, sweep] : sweeps_) {
+    if (sweep->idempotency_key != idempotency_key) continue;
+    throw base::Error(Code::Conflict, "the idempotency key was used for the submission of sweep " +
+                                          id + "; use a new key");
+  }
+}
+
 bool SweepDriver::stop(const std::string& name, const std::string& by) {
   bool stopped = false;
   const std::string id = find(name)->id;

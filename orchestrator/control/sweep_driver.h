@@ -56,6 +56,8 @@ class SweepDriver {
                   const std::string& by);
   // What submit() would keep, without an id. Changes nothing.
   [[nodiscard]] SweepRecord preview(const std::string& body) const;
+  // Code::Conflict where a sweep was submitted with it: of sweeps and runs a key is one.
+  void refuse_used_key(const std::string& idempotency_key);
   // Has no trial begin or go on, and cancels those that train. False where it is over, or stops
   // already. Code::NotFound.
   bool stop(const std::string& name, const std::string& by);
