@@ -12,6 +12,7 @@
 #include "orchestrator/api/change_api.h"
 #include "orchestrator/api/charts.h"
 #include "orchestrator/api/event_api.h"
+#include "orchestrator/api/experiment_api.h"
 #include "orchestrator/api/explain.h"
 #include "orchestrator/api/health.h"
 #include "orchestrator/api/history_json.h"
@@ -303,6 +304,14 @@ Response Api::sweep_table(const Call& call) {
 }
 Response Api::stop_sweep(const Call& call) { return api::stop_sweep(sweeps_, call); }
 Response Api::remove_sweep(const Call& call) { return api::remove_sweep(sweeps_, call); }
+
+Response Api::experiments(const Call& call) { return list_experiments(controller_.store(), call); }
+Response Api::experiment(const Call& call) {
+  return show_experiment(experiment_reader_, controller_.store(), call.names.at(0));
+}
+Response Api::experiment_table(const Call& call) {
+  return experiment_markdown(experiment_reader_, controller_.store(), call.names.at(0));
+}
 
 Response Api::plan(const Call& call) {
   const runs::Run run = find(call);

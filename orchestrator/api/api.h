@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "orchestrator/api/checkpoint_api.h"
+#include "orchestrator/api/experiment_reader.h"
 #include "orchestrator/api/http.h"
 #include "orchestrator/api/log_api.h"
 #include "orchestrator/api/routes.h"
@@ -42,7 +43,8 @@ class Api {
         webhooks_(options.webhooks),
         commit_(std::move(options.commit)),
         planner_(options.planner),
-        sweeps_(options.sweeps) {}
+        sweeps_(options.sweeps),
+        experiment_reader_(clock) {}
 
   // Thread-safe. Never throws base::Error: errors become their status and JSON.
   [[nodiscard]] Response handle(const Request& request);
@@ -60,6 +62,7 @@ class Api {
   // The table's parts (route_table.cc).
   [[nodiscard]] static std::vector<Route> controller_routes();
   [[nodiscard]] static std::vector<Route> sweep_routes();
+  [[nodiscard]] static std::vector<Route> experiment_routes();
   [[nodiscard]] static std::vector<Route> run_routes();
   [[nodiscard]] static std::vector<Route> checkpoint_routes();
 
@@ -87,6 +90,9 @@ class Api {
   [[nodiscard]] Response sweep_table(const Call& call);
   [[nodiscard]] Response stop_sweep(const Call& call);
   [[nodiscard]] Response remove_sweep(const Call& call);
+  [[nodiscard]] Response experiments(const Call& call);
+  [[nodiscard]] Response experiment(const Call& call);
+  [[nodiscard]] Response experiment_table(const Call& call);
   [[nodiscard]] Response list(const Call& call);
   [[nodiscard]] Response submit(const Call& call);
   [[nodiscard]] Response show(const Call& call);
@@ -152,6 +158,7 @@ class Api {
   const std::string commit_;
   const plan::RunPlanner* planner_;
   control::SweepDriver* sweeps_;
+  ExperimentReader experiment_reader_;
   std::once_flag looked_;
   Response findings_;  // once looked_
 };

@@ -247,6 +247,16 @@ constexpr RouteAnswer kTrialsAnswers[] = {{200, "SweepTable",
                                            "one line a trial, below the names of the columns",
                                            "text/csv; charset=utf-8"}};
 constexpr RouteAnswer kSweepRemovalAnswers[] = {{200, "SweepRemoval"}};
+constexpr Parameter kExperimentsQuery[] = {
+    {"limit", Kind::Integer, "at most so many experiments", "100", "", 1, 1000},
+    {"after", Kind::Text, "the `next` of an answer: the experiments after its last", "", "", 0, 0,
+     Scope::Read, "4f2a91"},
+};
+constexpr RouteAnswer kExperimentsAnswers[] = {{200, "ExperimentList"}};
+constexpr RouteAnswer kExperimentAnswers[] = {{200, "Experiment"}};
+constexpr RouteAnswer kExperimentTableAnswers[] = {
+    {200, "ExperimentTable", "as `regatta experiment show -o markdown` prints it",
+     "text/markdown; charset=utf-8"}};
 constexpr std::string_view kSweepFile =
     R"({"name": "rates", "data": {"path": "/data/wikipedia"}, "steps": 1000, "sweep": )"
     R"({"method": "random", "trials": 8, "objective": {"direction": "maximize"}, "parameters": )"
@@ -302,6 +312,17 @@ std::vector<Route> Api::sweep_routes() {
        kTrialsAnswers},
       {"POST", "sweeps/{id}/stop", "has no trial begin or go on, and cancels those that train",
        &Api::stop_sweep, kStopAnswers},
+  };
+}
+
+std::vector<Route> Api::experiment_routes() {
+  return {
+      {"GET", "experiments", "a list of experiments", &Api::experiments, kExperimentsAnswers,
+       kExperimentsQuery},
+      {"GET", "experiments/{id}", "one experiment: its layouts compared", &Api::experiment,
+       kExperimentAnswers},
+      {"GET", "experiments/{id}/table.md", "the same as a table in Markdown",
+       &Api::experiment_table, kExperimentTableAnswers},
   };
 }
 
@@ -395,7 +416,8 @@ std::vector<Route> Api::checkpoint_routes() {
 std::span<const Route> Api::routes() {
   static const std::vector<Route> all = [] {
     std::vector<Route> routes = controller_routes();
-    for (const auto& part : {sweep_routes(), run_routes(), checkpoint_routes()}) {
+    for (const auto& part :
+         {sweep_routes(), experiment_routes(), run_routes(), checkpoint_routes()}) {
       routes.insert(routes.end(), part.begin(), part.end());
     }
     return routes;

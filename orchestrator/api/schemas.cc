@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "orchestrator/api/experiment_schemas.h"
 #include "orchestrator/api/machine_schemas.h"
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/api/schema_forms.h"
@@ -464,6 +465,7 @@ void add_all(Json* all) {
   add_machines(all);
   add_runs(all);
   add_sweeps(all);
+  add_experiments(all);
   add_changes(all);
   add_rank_shares(all);
   add_series(all);

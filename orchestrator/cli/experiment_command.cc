@@ -12,14 +12,15 @@
 #include "orchestrator/cli/interrupt.h"
 #include "orchestrator/cli/run_file_paths.h"
 #include "orchestrator/cli/usage_error.h"
-#include "orchestrator/experiments/layout_table.h"
+#include "orchestrator/experiments/parallel_experiment.h"
 #include "orchestrator/experiments/table_text.h"
+#include "orchestrator/text/run_csv.h"
 #include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
 
-enum class TableFormat { Plain, Data, Markdown };
+enum class TableFormat { Plain, Data, Yaml, Markdown };
 
 using Json = nlohmann::ordered_json;
 
@@ -29,6 +30,7 @@ void add_table_format(OptionList& options, TableFormat* format) {
   options.choose("-o,--output", format,
                  Choices<TableFormat>{{"text", TableFormat::Plain},
                                       {"json", TableFormat::Data},
+                                      {"yaml", TableFormat::Yaml},
                                       {"markdown", TableFormat::Markdown}},
                  "for people, for programs, or for a document");
 }
@@ -38,16 +40,17 @@ void check_experiment_id(const std::string& id, const std::string& name) {
   throw UsageError(name + " is '" + base::printable(id) + "'; use 1 to 32 of A-Z a-z 0-9 . _ -");
 }
 
+// False, and nothing is printed, where it is to be a table for people.
+bool print_data(const Json& json, TableFormat format) {
+  if (format == TableFormat::Data) print_json(json);
+  if (format == TableFormat::Yaml) print(text::yaml_of(json));
+  return format == TableFormat::Data || format == TableFormat::Yaml;
+}
+
 // Also of an experiment that is under way.
 void print_experiment(const Client& client, const std::string& id, TableFormat format) {
-  auto runs = experiment_runs(client, id);
-  if (runs.empty()) {
-    throw base::Error(base::Code::NotFound,
-                      "no run has the tag " + experiments::experiment_tag(id) +
-                          "; `regatta experiment parallel` says the id when it begins");
-  }
-  const Json table = experiments::layout_table(id, std::move(runs));
-  if (format == TableFormat::Data) return print_json(table);
+  const Json table = experiment_table(client, id);
+  if (print_data(table, format)) return;
   print(format == TableFormat::Plain ? experiments::table_text(table)
                                      : experiments::table_markdown(table));
 }
@@ -124,11 +127,8 @@ class Parallel : public Command {
                   "\n";
       }
     }
-    if (format_ == TableFormat::Data) {
-      print_json({{"dry_run", true}, {"runs", std::move(list)}, {"layouts", previews}});
-    } else {
-      print(text::table(rows) + faults);
-    }
+    const Json preview{{"dry_run", true}, {"runs", std::move(list)}, {"layouts", previews}};
+    if (!print_data(preview, format_)) print(text::table(rows) + faults);
     return good ? 0 : base::meaning(base::Code::User).exit_code;
   }
 

@@ -1,7 +1,9 @@
 #include "orchestrator/cli/experiment_runs.h"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/shell_words.h"
 #include "base/text.h"
@@ -16,7 +18,8 @@ using Json = nlohmann::ordered_json;
 using experiments::ParallelExperiment;
 using experiments::PlannedRun;
 
-constexpr int kRunsAtOnce = 1000;  // runs
+constexpr double kRetrySeconds = 1;  // between two tries
+constexpr int kMostTries = 600;      // while a controller reads histories
 
 std::string name_of(const ParallelExperiment& experiment, const PlannedRun& planned) {
   return experiment.layouts[planned.layout].name + ", seed " + std::to_string(planned.seed);
@@ -24,25 +27,16 @@ std::string name_of(const ParallelExperiment& experiment, const PlannedRun& plan
 
 }  // namespace
 
-std::vector<experiments::ExperimentRun> experiment_runs(const Client& client,
-                                                        const std::string& id) {
-  std::vector<experiments::ExperimentRun> runs;
-  const std::string query = "/runs?archived=all&limit=" + std::to_string(kRunsAtOnce) +
-                            "&tag=" + encoded(experiments::experiment_tag(id));
-  std::string before;
-  do {
-    const Json page = client.get(query + (before.empty() ? "" : "&before=" + encoded(before)));
-    for (const Json& row : page.at("runs")) {
-      const std::string id_of_run = row.value("id", "");
-      const std::string path = "/runs/" + path_part(id_of_run);
-      auto& run = runs.emplace_back(experiments::experiment_run(client.get(path)));
-      if (!run.succeeded()) continue;
-      experiments::take_history(whole_history(client, id_of_run, &run.is_thinned), &run);
-      experiments::take_attempts(client.get(path + "/attempts"), &run);
+Json experiment_table(const Client& client, const std::string& id) {
+  for (int tries = 1;; ++tries) {
+    try {
+      return client.get("/experiments/" + path_part(id));
+    } catch (const base::Error& error) {
+      if (error.code() != base::Code::Retry || tries == kMostTries) throw;
     }
-    before = text::text_of(page, "next");
-  } while (!before.empty());
-  return runs;
+    (void)client.get("/version");  // throws where it is the controller that does not answer
+    base::system_clock().sleep(std::chrono::duration<double>(kRetrySeconds));
+  }
 }
 
 int run_in_turn(const Client& client, const ExperimentPlan& plan) {

@@ -1,20 +1,17 @@
-// An experiment's runs at a controller: what they came to, and how each is begun in its turn.
+// An experiment at a controller: the table of its runs, and how each is begun in its turn.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <vector>
 
 #include "orchestrator/cli/client.h"
 #include "orchestrator/experiments/parallel_experiment.h"
-#include "orchestrator/experiments/run_figures.h"
 
 namespace regatta::orchestrator::cli {
 
-// Those that carry its tag, with the figures of those that succeeded. Nothing else is known of an
-// experiment, so that it can be shown from anywhere and at any time.
-[[nodiscard]] std::vector<experiments::ExperimentRun> experiment_runs(const Client& client,
-                                                                      const std::string& id);
+// GET /experiments/{id}, as often as a controller that has much to read needs. Code::NotFound where
+// no run has its tag.
+[[nodiscard]] nlohmann::ordered_json experiment_table(const Client& client, const std::string& id);
 
 struct ExperimentPlan {
   experiments::ParallelExperiment experiment;  // with absolute paths

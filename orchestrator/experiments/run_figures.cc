@@ -1,6 +1,7 @@
 #include "orchestrator/experiments/run_figures.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
@@ -13,12 +14,6 @@ using Json = nlohmann::ordered_json;
 // Keys of the run file by which runs of an experiment differ, or may.
 constexpr const char* kOwnKeys[] = {"name", "seed", "ranks", "parallel", "slurm"};
 
-std::optional<double> number_of(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
 std::string text_of(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
@@ -27,16 +22,6 @@ std::string text_of(const Json& json, const char* key) {
 Json part_of(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_object() ? *found : Json::object();
-}
-
-std::vector<std::string> texts_of(const Json& json, const char* key) {
-  std::vector<std::string> texts;
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_array()) return texts;
-  for (const Json& each : *found) {
-    if (each.is_string()) texts.push_back(each.get<std::string>());
-  }
-  return texts;
 }
 
 Layout layout_of(const Json& config, const std::string& name) {
@@ -52,42 +37,9 @@ Layout layout_of(const Json& config, const std::string& name) {
   return layout;
 }
 
-// A mean weighted by seconds.
-class Weighted {
- public:
-  void add(const std::optional<double>& value, double seconds) {
-    if (!value) return;
-    sum_ += *value * seconds;
-    seconds_ += seconds;
-  }
-  [[nodiscard]] std::optional<double> mean() const {
-    return seconds_ > 0 ? std::optional(sum_ / seconds_) : std::nullopt;
-  }
-
- private:
-  double sum_ = 0, seconds_ = 0;
-};
-
-bool is_counted(const Json& row, const char* type) {
-  return text_of(row, "type") == type && !row.value("abandoned", false);
-}
-
-// Of the newest step that says one of them.
-void take_noise(const Json& row, ExperimentRun* run) {
-  const auto scale = number_of(row, "noise_scale"), low = number_of(row, "noise_scale_low");
-  const auto high = number_of(row, "noise_scale_high"), efficiency = number_of(row, "efficiency");
-  if (!scale && !low && !high && !efficiency) return;
-  of(run->figures, Figure::NoiseScale) = scale;
-  of(run->figures, Figure::Efficiency) = efficiency;
-  run->noise_low = low;
-  run->noise_high = high;
-}
-
-void take_evaluation(const Json& row, ExperimentRun* run) {
-  const auto step = number_of(row, "step");
-  auto loss = number_of(row, "mlm_loss");
-  if (!loss) loss = number_of(part_of(row, "metrics"), "loss");
-  if (step && loss) run->losses[static_cast<std::int64_t>(*step)] = *loss;
+// What a journal does not say is not a number.
+std::optional<double> known(double value) {
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -113,14 +65,13 @@ bool ExperimentRun::is_over() const {
   return state == "succeeded" || state == "failed" || state == "stopped" || state == "cancelled";
 }
 
-ExperimentRun experiment_run(const Json& run) {
+ExperimentRun experiment_run(const runs::Run& run, const std::vector<runs::Attempt>& attempts) {
   ExperimentRun made;
-  made.id = text_of(run, "id");
-  made.state = text_of(run, "state");
-  made.error = text_of(run, "error");
-  made.device = text_of(run, "device");
-  made.tags = read_tags(texts_of(run, "tags"));
-  Json config = part_of(run, "config");
+  made.id = run.id;
+  made.state = runs::name_of(run.state);
+  made.error = run.error;
+  made.tags = read_tags(run.tags);
+  Json config = base::parse_json<Json>(run.config);
   made.layout = layout_of(config, made.tags.layout_name);
   if (config.contains("seed") && config["seed"].is_number_integer()) {
     made.seed = config["seed"].get<std::uint64_t>();
@@ -128,49 +79,74 @@ ExperimentRun experiment_run(const Json& run) {
   made.batch_size = part_of(config, "batch").value("size", std::int64_t{0});
   for (const char* const key : kOwnKeys) config.erase(key);
   made.common = base::json_text(config);
+  const auto begun = std::find_if(attempts.rbegin(), attempts.rend(),
+                                  [](const runs::Attempt& attempt) { return attempt.started; });
+  if (begun != attempts.rend()) made.device = begun->device;
+  if (!made.succeeded() || attempts.empty()) return made;
+  const runs::Attempt& newest = attempts.back();
+  made.hosts = newest.hosts;
+  if (made.hosts.empty() && !newest.host.empty()) made.hosts = {newest.host};
   return made;
 }
 
-void take_history(const Json& rows, ExperimentRun* run) {
-  double samples = 0, tokens = 0, all_seconds = 0, end = 0;
-  Weighted utilisation, mfu, bubble, predicted;
-  for (const Json& row : rows) {
-    if (is_counted(row, "evaluation")) take_evaluation(row, run);
-    if (!is_counted(row, "step")) continue;
-    const double seconds = number_of(row, "step_seconds").value_or(0);
-    all_seconds += seconds;
-    samples += number_of(row, "samples").value_or(0);
-    tokens += number_of(row, "tokens").value_or(0);
-    end = std::max(end, number_of(row, "at_seconds").value_or(0));
-    utilisation.add(number_of(row, "utilisation"), seconds);
-    mfu.add(number_of(row, "mfu"), seconds);
-    bubble.add(number_of(row, "bubble"), seconds);
-    predicted.add(number_of(row, "bubble_predicted"), seconds);
-    take_noise(row, run);
-  }
-  if (all_seconds <= 0) return;
-  Figures& figures = run->figures;
-  of(figures, Figure::RunSeconds) = end;
-  const double rate = samples / all_seconds;
-  of(figures, Figure::SamplesPerSecond) = rate;
-  of(figures, Figure::TokensPerSecond) = tokens / all_seconds;
-  of(figures, Figure::Utilisation) = utilisation.mean();
-  of(figures, Figure::Mfu) = mfu.mean();
-  of(figures, Figure::Bubble) = bubble.mean();
-  of(figures, Figure::BubblePredicted) = predicted.mean();
-  if (const auto& efficiency = of(figures, Figure::Efficiency)) {
-    of(figures, Figure::Goodput) = rate * *efficiency;
-  }
+void HistoryFigures::Weighted::add(const std::optional<double>& value, double seconds) {
+  if (!value || !std::isfinite(*value)) return;
+  sum_ += *value * seconds;
+  seconds_ += seconds;
 }
 
-void take_attempts(const Json& attempts, ExperimentRun* run) {
-  const auto list = attempts.find("attempts");
-  if (list == attempts.end() || !list->is_array() || list->empty()) return;
-  const Json& newest = list->back();
-  run->hosts = texts_of(newest, "hosts");
-  if (run->hosts.empty() && !text_of(newest, "host").empty()) {
-    run->hosts = {text_of(newest, "host")};
+std::optional<double> HistoryFigures::Weighted::mean() const {
+  return seconds_ > 0 ? std::optional(sum_ / seconds_) : std::nullopt;
+}
+
+// Of the newest step that says one of them.
+void HistoryFigures::take_noise(const store::StepRow& row) {
+  if (!row.noise_scale && !row.noise_scale_low && !row.noise_scale_high && !row.efficiency) return;
+  noise_scale_ = row.noise_scale;
+  efficiency_ = row.efficiency;
+  noise_low_ = row.noise_scale_low;
+  noise_high_ = row.noise_scale_high;
+}
+
+void HistoryFigures::add(const store::StepRow& row, double at_seconds) {
+  const double seconds = known(row.step_seconds).value_or(0);
+  seconds_ += seconds;
+  samples_ += static_cast<double>(row.samples);
+  tokens_ += static_cast<double>(row.tokens);
+  end_ = std::max(end_, at_seconds);
+  utilisation_.add(row.utilisation, seconds);
+  mfu_.add(row.mfu, seconds);
+  bubble_.add(row.bubble, seconds);
+  bubble_predicted_.add(row.bubble_predicted, seconds);
+  take_noise(row);
+}
+
+void HistoryFigures::add(const store::EvaluationRow& row) {
+  auto loss = known(row.mlm_loss);
+  if (const auto told = row.metrics.find("loss"); !loss && told != row.metrics.end()) {
+    loss = known(told->second);
   }
+  if (loss) losses_[row.step] = *loss;
+  if (losses_.size() > kMostLosses) losses_.erase(losses_.begin());
+}
+
+void HistoryFigures::write_to(ExperimentRun* run) const {
+  run->losses = losses_;
+  run->noise_low = noise_low_;
+  run->noise_high = noise_high_;
+  Figures& figures = run->figures;
+  of(figures, Figure::NoiseScale) = noise_scale_;
+  of(figures, Figure::Efficiency) = efficiency_;
+  if (seconds_ <= 0) return;
+  of(figures, Figure::RunSeconds) = end_;
+  const double rate = samples_ / seconds_;
+  of(figures, Figure::SamplesPerSecond) = rate;
+  of(figures, Figure::TokensPerSecond) = tokens_ / seconds_;
+  of(figures, Figure::Utilisation) = utilisation_.mean();
+  of(figures, Figure::Mfu) = mfu_.mean();
+  of(figures, Figure::Bubble) = bubble_.mean();
+  of(figures, Figure::BubblePredicted) = bubble_predicted_.mean();
+  if (efficiency_) of(figures, Figure::Goodput) = rate * *efficiency_;
 }
 
 }  // namespace regatta::orchestrator::experiments

@@ -1,16 +1,18 @@
-// What one run of an experiment came to, of the API's answers. docs/metrics.md defines the figures.
+// What one run of an experiment came to, of the store's records. docs/metrics.md defines the
+// figures.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "orchestrator/experiments/layout.h"
 #include "orchestrator/experiments/parallel_experiment.h"
+#include "orchestrator/runs/run.h"
+#include "orchestrator/store/store_reads.h"
 
 namespace regatta::orchestrator::experiments {
 
@@ -64,13 +66,40 @@ struct ExperimentRun {
   [[nodiscard]] bool is_over() const;
 };
 
-// run: GET /runs/{id}.
-[[nodiscard]] ExperimentRun experiment_run(const nlohmann::ordered_json& run);
-// rows: all of GET /runs/{id}/history; steps that were trained again count once. Shares and bubbles
-// are means over the steps weighted by their times, the two rates sums over sums, the noise scale
-// and its efficiency the newest that the run tells, and goodput is samples/s × efficiency.
-void take_history(const nlohmann::ordered_json& rows, ExperimentRun* run);
-// attempts: GET /runs/{id}/attempts.
-void take_attempts(const nlohmann::ordered_json& attempts, ExperimentRun* run);
+// Without its figures. attempts: all of the run's, as the store has them.
+[[nodiscard]] ExperimentRun experiment_run(const runs::Run& run,
+                                           const std::vector<runs::Attempt>& attempts);
+
+// The figures of a run from its history, which comes a part at a time. Rows whose steps were
+// trained again are left out by the caller.
+class HistoryFigures {
+ public:
+  // Shares and bubbles are means over the steps weighted by their times, the two rates sums over
+  // sums, the noise scale and its efficiency the newest that the run tells. at_seconds: on the axis
+  // of time to accuracy.
+  void add(const store::StepRow& row, double at_seconds);
+  void add(const store::EvaluationRow& row);
+  // The newest, by step.
+  static constexpr std::size_t kMostLosses = 1000;
+  // Goodput is samples/s × efficiency. Without a step there are no figures.
+  void write_to(ExperimentRun* run) const;
+
+ private:
+  // A mean weighted by seconds.
+  class Weighted {
+   public:
+    void add(const std::optional<double>& value, double seconds);
+    [[nodiscard]] std::optional<double> mean() const;
+
+   private:
+    double sum_ = 0, seconds_ = 0;
+  };
+  void take_noise(const store::StepRow& row);
+
+  double samples_ = 0, tokens_ = 0, seconds_ = 0, end_ = 0;
+  Weighted utilisation_, mfu_, bubble_, bubble_predicted_;
+  std::optional<double> noise_scale_, noise_low_, noise_high_, efficiency_;
+  std::map<std::int64_t, double> losses_;
+};
 
 }  // namespace regatta::orchestrator::experiments

@@ -166,6 +166,21 @@ struct RunList {
   std::optional<ListPlace> next;      // nothing: there are no more
   std::optional<std::int64_t> total;  // of all pages, where it was asked for
 };
+// A tag, and a run that has it: the first that the store got.
+struct TagUse {
+  std::string tag;
+  double created_utc = 0;         // of that run
+  std::vector<std::string> tags;  // all of that run's
+};
+// Of a run with a tag, what a list of such runs is made of.
+struct TaggedRun {
+  runs::RunNumber number{};
+  std::string id, name;
+  runs::RunState state = runs::RunState::Queued;
+  double created_utc = 0;
+  std::optional<double> started_utc, ended_utc;  // of its first step; of its end
+  std::vector<std::string> tags;
+};
 struct OpenLaunch {
   std::string run;  // its id
   runs::Launch launch;
@@ -185,6 +200,10 @@ class StoreReads {
   [[nodiscard]] std::vector<std::string> ids_and_names_near(const std::string& name);
   // Ids that begin so, in their order.
   [[nodiscard]] std::vector<std::string> ids_with_prefix(const std::string& prefix, int limit);
+  // Tags that begin so, in their order: a step for each, however many runs have it.
+  [[nodiscard]] std::vector<TagUse> tags_with_prefix(const std::string& prefix);
+  // Archived ones, too: the first that the store got, at most `limit`.
+  [[nodiscard]] std::vector<TaggedRun> runs_tagged(const std::string& tag, int limit);
   // Oldest first: not over, or over with journals not read to the end.
   [[nodiscard]] std::vector<runs::Run> unfinished_runs();
   // Ids of runs that have not begun and wait for this one to succeed, oldest first.

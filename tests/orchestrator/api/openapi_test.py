@@ -15,6 +15,7 @@ import pathlib
 import resource
 import signal
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -996,6 +997,44 @@ sweep:
     assert api("DELETE", "/sweeps/{id}", id=long)[0] == 404
 
 
+def experiments_are_tables_of_their_runs(api, data):
+    """The routes below /experiments; that figures are those of the journals, tests/orchestrator/cli/experiment_test.py looks at."""
+    assert api("GET", "/experiments")[1] == {"experiments": [], "total": 0, "next": None}
+    runs = {}
+    for place, (experiment, seed) in enumerate((("one", 7), ("one", 8), ("two", 7)), 1):
+        tags = f"experiment-{experiment},layout-1-data1,run-{min(place, 2)}-of-2"
+        body = RUN.format(name=f"laid-data1-s{seed}", data=data, steps=5) + f"seed: {seed}\n"
+        runs[experiment, seed] = api("POST", "/runs", body, query="tags=" + urllib.parse.quote(tags))[1]["id"]
+    while any(api("GET", "/runs/{id}", id=run)[1]["state"] not in OVER for run in runs.values()):
+        api("GET", "/experiments")
+        api("GET", "/experiments/{id}", id="one")
+        time.sleep(0.1)
+    table = api("GET", "/experiments/{id}", id="one")[1]
+    told = {run["seed"]: run for run in table["runs"]}
+    assert {seed: run["id"] for seed, run in told.items()} == {7: runs["one", 7], 8: runs["one", 8]}, table
+    mean = table["layouts"][0]["figures"]["validation_loss"]
+    losses = [run["figures"]["validation_loss"] for run in told.values()]
+    assert mean["runs"] == 2 and mean["mean"] == statistics.fmean(losses) > 0, table
+    assert abs(mean["deviation"] - statistics.stdev(losses)) < 1e-12, table
+    markdown = api("GET", "/experiments/{id}/table.md", id="one")[1].decode()
+    assert markdown == regatta(api, "experiment", "show", "one", "-o", "markdown").stdout and "| samples/s |" in markdown, markdown
+    shown = regatta(api, "experiment", "show", "one", "-o", "json")
+    assert json.loads(shown.stdout) == table, shown
+    first = api("GET", "/experiments", query="limit=1")[1]
+    assert first["next"] == "two" and first["total"] == 2 and first["experiments"][0]["runs"] == 1, first
+    second = api("GET", "/experiments", query="after=two")[1]
+    row, = second["experiments"]
+    assert second["next"] is None and (row["id"], row["name"], row["planned"], row["finished"]) == ("one", "laid", 2, 2), second
+    assert row["states"] == {"succeeded": 2} and row["layouts"] == ["data1"] and row["begun"] < row["changed"], row
+    status, problem = api("GET", "/experiments", query="after=nobody")
+    assert status == 404 and problem["parameter"] == "after", problem
+    for template in ("/experiments/{id}", "/experiments/{id}/table.md"):
+        assert api("GET", template, id="nobody")[0] == 404
+    for run in runs.values():
+        assert api("DELETE", "/runs/{id}", id=run)[0] == 200
+    assert api("GET", "/experiments/{id}", id="one")[0] == 404
+
+
 def curves_of_others_are_kept(api, data):
     """`regatta import mlperf` of a log that the trainer wrote, against the journal of its run; and the routes."""
     api("DELETE", "/references/{name}", name="example")  # of the document's examples
@@ -1172,7 +1211,8 @@ CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_a
          a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, a_run_is_extended_changed_and_forked, charts_are_what_the_journals_say,
          attempts_and_evaluations_are_what_the_journals_say, the_schema_of_run_files_is_that_of_their_reader,
          the_examples_in_it_are_taken, what_happened_is_told, each_parameter_is_checked, access_is_as_it_says,
-         answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, sweeps_are_tried_and_stopped, tensorboard_reads_what_is_exported,
+         answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, sweeps_are_tried_and_stopped,
+         experiments_are_tables_of_their_runs, tensorboard_reads_what_is_exported,
          an_extended_run_is_one_curve, machines_are_those_of_the_file, receivers_are_told_of, nothing_in_it_was_left_out]
 
 

@@ -136,6 +136,7 @@ def a_killed_client_goes_on_and_makes_no_run_twice(world):
     first = [run["config"].get("parallel", {}).get("pipeline", 1) for run in runs]
     assert first[:2] == first[3:1:-1], f"of two seeds the second has the layouts the other way round: {first}"
     assert json.loads(done.stdout) == json.loads(world.call("experiment", "show", "first", "-o", "json").stdout)
+    assert json.loads(done.stdout) == world.ask("GET", "/experiments/first")
 
 
 def the_table_is_what_the_journals_say(world):
@@ -161,6 +162,14 @@ def the_table_is_what_the_journals_say(world):
                     "goodput"):
             assert layout["figures"][key]["mean"] > 0, (key, layout)
         assert (layout["figures"]["bubble"] is not None) == (stages > 1) == (layout["figures"]["bubble_predicted"] is not None), layout
+
+
+def it_is_listed_with_its_progress(world):
+    told, = (row for row in world.ask("GET", "/experiments")["experiments"] if row["id"] == "first")
+    runs = world.runs_of("first")
+    assert (told["planned"], told["runs"], told["finished"], told["states"]) == (4, 4, 4, {"succeeded": 4}), told
+    assert (told["name"], told["layouts"]) == ("tiny", ["data2", "two-stages"]), told
+    assert told["begun"] == runs[0]["created_at"] and told["changed"] == max(run["ended_at"] for run in runs), told
 
 
 def layouts_train_the_same(world):
@@ -255,7 +264,7 @@ def main():
         try:
             results = run_cases("experiment", [
                 bad_input_is_one_clear_line, a_dry_run_shows_the_order_and_makes_nothing,
-                a_killed_client_goes_on_and_makes_no_run_twice, the_table_is_what_the_journals_say, layouts_train_the_same,
+                a_killed_client_goes_on_and_makes_no_run_twice, the_table_is_what_the_journals_say, it_is_listed_with_its_progress, layouts_train_the_same,
                 text_and_markdown_say_the_same, a_run_that_does_not_succeed_is_named_and_left_out,
                 an_interrupted_client_says_how_to_go_on], world)
         finally:

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-Json run_answer(const std::string& id, const RunTags& tags, std::uint64_t seed, int stages) {
+runs::Run a_run(const std::string& id, const RunTags& tags, std::uint64_t seed, int stages) {
   Json config{{"name", id},
               {"batch", {{"size", 16}, {"micro", 4}}},
               {"seed", seed},
@@ -27,63 +27,59 @@ Json run_answer(const std::string& id, const RunTags& tags, std::uint64_t seed, 
   if (stages > 1) {
     config["parallel"] = {{"data", 2 / stages}, {"pipeline", stages}, {"schedule", "1f1b"}};
   }
-  return {{"id", id},        {"state", "succeeded"}, {"error", nullptr}, {"tags", tags_of(tags)},
-          {"device", "cpu"}, {"config", config}};
+  runs::Run run;
+  run.id = id;
+  run.state = runs::RunState::Succeeded;
+  run.tags = tags_of(tags);
+  run.config = config.dump();
+  return run;
 }
 
-Json step_row(int step, double seconds, const Json& more = Json::object()) {
-  Json row{{"type", "step"},
-           {"attempt", 1},
-           {"at_seconds", 2.0 * step},
-           {"abandoned", false},
-           {"step", step},
-           {"samples", 16},
-           {"tokens", 100 * step},
-           {"step_seconds", seconds},
-           {"noise_scale", nullptr},
-           {"noise_scale_low", nullptr},
-           {"noise_scale_high", nullptr},
-           {"efficiency", nullptr},
-           {"utilisation", nullptr},
-           {"mfu", nullptr},
-           {"bubble", nullptr},
-           {"bubble_predicted", nullptr}};
-  row.update(more);
+store::StepRow step_row(int step, double seconds) {
+  store::StepRow row;
+  row.step = step;
+  row.samples = 16;
+  row.tokens = 100 * step;
+  row.step_seconds = seconds;
   return row;
 }
-Json evaluation_row(int step, double loss) {
-  return {{"type", "evaluation"},
-          {"abandoned", false},
-          {"step", step},
-          {"mlm_loss", loss},
-          {"metrics", Json::object()}};
+store::EvaluationRow evaluation_row(int step, double loss) {
+  store::EvaluationRow row;
+  row.step = step;
+  row.mlm_loss = loss;
+  return row;
 }
 
-TEST(RunFigures, AreThoseOfTheStepsThatCount) {
-  ExperimentRun run = experiment_run(run_answer("a", {"e", 2, "stages2", 1, 4}, 7, 2));
+TEST(RunFigures, AreThoseOfAllSteps) {
+  ExperimentRun run = experiment_run(a_run("a", {"e", 2, "stages2", 1, 4}, 7, 2), {});
+  EXPECT_EQ(run.state, "succeeded");
   EXPECT_EQ(run.seed, 7U);
   EXPECT_EQ(run.layout.data, 1);
   EXPECT_EQ(run.layout.pipeline, 2);
   EXPECT_EQ(run.layout.name, "stages2");
   EXPECT_EQ(run.batch_size, 16);
-  Json lost = step_row(2, 100);
-  lost["abandoned"] = true;
-  Json task = evaluation_row(3, 0);
-  task["mlm_loss"] = nullptr;
-  task["metrics"] = {{"f1", 0.5}, {"loss", 1.25}};
-  take_history(
-      Json::array({step_row(1, 1, {{"utilisation", 0.5}, {"mfu", 0.1}, {"bubble", 0.25}}), lost,
-                   step_row(2, 3,
-                            {{"utilisation", 0.9},
-                             {"mfu", 0.3},
-                             {"bubble", 0.75},
-                             {"bubble_predicted", 0.5},
-                             {"noise_scale", 30},
-                             {"noise_scale_low", 20},
-                             {"noise_scale_high", 40},
-                             {"efficiency", 0.5}}),
-                   evaluation_row(2, 2.5), step_row(3, 4), task}),
-      &run);
+  store::StepRow first = step_row(1, 1), second = step_row(2, 3);
+  first.utilisation = 0.5;
+  first.mfu = 0.1;
+  first.bubble = 0.25;
+  first.noise_scale = 3;
+  second.utilisation = 0.9;
+  second.mfu = 0.3;
+  second.bubble = 0.75;
+  second.bubble_predicted = 0.5;
+  second.noise_scale = 30;
+  second.noise_scale_low = 20;
+  second.noise_scale_high = 40;
+  second.efficiency = 0.5;
+  store::EvaluationRow task = evaluation_row(3, std::nan(""));
+  task.metrics = {{"f1", 0.5}, {"loss", 1.25}};
+  HistoryFigures figures;
+  figures.add(first, 2);
+  figures.add(second, 4);
+  figures.add(evaluation_row(2, 2.5));
+  figures.add(step_row(3, 4), 6);
+  figures.add(task);
+  figures.write_to(&run);
   EXPECT_EQ(of(run.figures, Figure::RunSeconds), 6);
   EXPECT_EQ(of(run.figures, Figure::SamplesPerSecond), 48.0 / 8);
   EXPECT_EQ(of(run.figures, Figure::TokensPerSecond), 600.0 / 8);
@@ -100,19 +96,36 @@ TEST(RunFigures, AreThoseOfTheStepsThatCount) {
 }
 
 TEST(RunFigures, OfARunWithoutStepsAreNone) {
-  ExperimentRun run = experiment_run(run_answer("a", {"e", 1, "data2", 1, 4}, 1, 1));
+  ExperimentRun run = experiment_run(a_run("a", {"e", 1, "data2", 1, 4}, 1, 1), {});
   EXPECT_EQ(run.layout.data, 2) << "by its ranks, where its file has no section";
-  take_history(Json::array(), &run);
+  HistoryFigures().write_to(&run);
   for (const auto& figure : run.figures) EXPECT_FALSE(figure.has_value());
-  EXPECT_NO_THROW(take_history(Json::array({Json::object(), Json{{"type", "step"}}}), &run));
 }
 
-TEST(RunFigures, NodesAreThoseOfTheNewestAttempt) {
+TEST(RunFigures, KeepTheNewestLosses) {
+  HistoryFigures figures;
+  const int more = 5;
+  for (int step = 1; step <= static_cast<int>(HistoryFigures::kMostLosses) + more; ++step) {
+    figures.add(evaluation_row(step, 1.0 / step));
+  }
   ExperimentRun run;
-  take_attempts({{"attempts", {{{"hosts", {"n1"}}}, {{"hosts", {"n2", "n3"}}}}}}, &run);
-  EXPECT_THAT(run.hosts, ElementsAre("n2", "n3"));
-  take_attempts({{"attempts", {{{"hosts", Json::array()}, {"host", "n4"}}}}}, &run);
-  EXPECT_THAT(run.hosts, ElementsAre("n4"));
+  figures.write_to(&run);
+  ASSERT_EQ(run.losses.size(), HistoryFigures::kMostLosses);
+  EXPECT_EQ(run.losses.begin()->first, more + 1);
+}
+
+TEST(RunFigures, NodesAreThoseOfTheNewestAttemptAndTheDeviceOfTheOneThatBegan) {
+  const runs::Run run = a_run("a", {"e", 1, "data2", 1, 4}, 1, 1);
+  std::vector<runs::Attempt> attempts(2);
+  attempts[0].hosts = {"n1"};
+  attempts[0].device = "cpu";
+  attempts[0].started = true;
+  attempts[1].hosts = {"n2", "n3"};
+  EXPECT_THAT(experiment_run(run, attempts).hosts, ElementsAre("n2", "n3"));
+  EXPECT_EQ(experiment_run(run, attempts).device, "cpu");
+  attempts[1].hosts = {};
+  attempts[1].host = "n4";
+  EXPECT_THAT(experiment_run(run, attempts).hosts, ElementsAre("n4"));
 }
 
 struct Made {
@@ -125,7 +138,7 @@ struct Made {
 
 ExperimentRun made(const Made& given, int place) {
   const RunTags tags{"e", given.layout, given.layout == 1 ? "data2" : "stages2", place, 4};
-  ExperimentRun run = experiment_run(run_answer(given.id, tags, given.seed, given.layout));
+  ExperimentRun run = experiment_run(a_run(given.id, tags, given.seed, given.layout), {});
   of(run.figures, Figure::SamplesPerSecond) = given.rate;
   of(run.figures, Figure::NoiseScale) = given.noise;
   run.noise_low = given.noise - 5;
