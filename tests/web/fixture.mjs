@@ -7,6 +7,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { answerOfMachines, makeNodes, makeTopology } from "./machines.mjs";
+import { answerOfExperiments, makeExperiments } from "./experiments.mjs";
 import { answerOfSweeps, makeSweeps } from "./sweeps.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -490,6 +491,7 @@ export class Fixture {
     this.topology = null; // GET /topology; null: the controller has none
     this.findings = null; // GET /topology/findings, likewise
     this.sweeps = []; // of GET /sweeps, each with its trials
+    this.experiments = []; // of GET /experiments, each as its table
     this.server = createServer((request, response) => this.#answer(request, response));
     this.sockets = new Set();
     this.server.on("connection", (socket) => {
@@ -542,12 +544,12 @@ export class Fixture {
       const answer = answerOfMachines(this, url);
       return send(response, answer, answer.status ?? 200);
     }
-    const ofSweeps = answerOfSweeps(this, url);
-    if (ofSweeps?.text != null) {
-      response.writeHead(200, { ...kSecurityHeaders, "content-type": "text/csv; charset=utf-8" });
-      return response.end(ofSweeps.text);
+    const ofMany = answerOfSweeps(this, url) ?? answerOfExperiments(this, url);
+    if (ofMany?.text != null) {
+      response.writeHead(200, { ...kSecurityHeaders, "content-type": ofMany.type });
+      return response.end(ofMany.text);
     }
-    if (ofSweeps) return send(response, ofSweeps.body, ofSweeps.status);
+    if (ofMany) return send(response, ofMany.body, ofMany.status);
     if (url.pathname === "/api/v1/metrics") return this.#charts(url.searchParams, response);
     const api = /^\/api\/v1\/runs(?:\/([^/]+)(?:\/([a-z]+))?)?$/.exec(url.pathname);
     if (api) this.#api(request.method, api[1] && decodeURIComponent(api[1]), api[2], url, response);
@@ -700,5 +702,6 @@ if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) 
   fixture.nodes = makeNodes(64);
   fixture.topology = makeTopology({ leaves: 4, perLeaf: 16 });
   fixture.sweeps = makeSweeps();
+  fixture.experiments = makeExperiments();
   console.log(`${fixture.url}#ticket=${kTicket}`);
 }

@@ -1,5 +1,6 @@
 // Characters that are not seen, or that turn what is around them, reach the page from nowhere.
 import assert from "node:assert/strict";
+import { makeExperiment, makeRun } from "./experiments.mjs";
 import { kHostile, ranksRun } from "./fixture.mjs";
 import { Visitor, browser, pageTests } from "./setup.mjs";
 import { makeSweep, makeTrial, parameter } from "./sweeps.mjs";
@@ -23,13 +24,24 @@ function hiddenSweeps() {
   return [makeSweep("hidden-000001", { ...texts, parameters, trials })];
 }
 
+function hiddenExperiments() {
+  const layout = { name: kHidden, ranks: 2, data: 1, pipeline: 2, schedule: kHidden };
+  const runs = [makeRun(layout, 1, 1), makeRun(layout, 2, 2, { id: kHidden, state: "failed", error: kHidden })];
+  const agreement = { noise_scale: false, loss_difference: 1, sentences: [`DO NOT AGREE ${kHidden}`] };
+  const texts = { agreement, notes: [kHidden], hosts: [kHidden], device: kHidden, name: kHidden };
+  return [makeExperiment("hidden", { ...texts, layouts: [layout], runs })];
+}
+
 pageTest("no view shows hidden characters", entries, async (fixture) => {
   fixture.sweeps = hiddenSweeps();
+  fixture.experiments = hiddenExperiments();
   const visitor = await Visitor.arrive(browser, `${fixture.url}#/`);
   const { page } = visitor;
   const places = {
     "#/sweeps": "table.sweeps",
     "#/sweeps/hidden-000001": "table.trials tbody tr",
+    "#/experiments": "table.experiments",
+    "#/experiments/hidden": "table.experiment-runs tbody tr",
     "#/": "table.runs",
     "#/runs/ranks-5c1e07": ".ranks",
     "#/runs/ranks-5c1e07/details": "pre.config",

@@ -1,10 +1,11 @@
 // Pictures of every view in light, dark and narrow, over made-up runs:
 //   REGATTA_BINARY=build/release/orchestrator/regatta node tests/web/pictures.mjs [OUT]
-// With --sweeps those of sweeps alone, which need no controller. With --small the few that web/README.md shows, at half their size: node tests/web/pictures.mjs --small web/pictures
+// With --sweeps those of sweeps and experiments alone, which need no controller. With --small the few that web/README.md shows, at half their size: node tests/web/pictures.mjs --small web/pictures
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { launch } from "../../web/browser.mjs";
+import { makeExperiments } from "./experiments.mjs";
 import { goTo, placesOf } from "./places.mjs";
 import { Fixture } from "./fixture.mjs";
 import { Seeded } from "./seeded.mjs";
@@ -18,11 +19,13 @@ const kLooks = {
 };
 const kSmall = { small: { ...kLooks.light, deviceScaleFactor: 0.5 } };
 const kShown = [
-  ...["runs", "run", "run-time", "run-checkpoints", "compare", "sweep", "cluster", "submit", "events"],
+  ...["runs", "run", "run-time", "run-checkpoints", "compare", "sweep", "experiment", "cluster", "submit", "events"],
 ];
 const kSweeps = new Map([
   ["sweeps", ["/sweeps", "table.sweeps"]],
   ["sweep", ["/sweeps/lr-sweep-4f2a91", ".trial-line"]],
+  ["experiments", ["/experiments", "table.experiments"]],
+  ["experiment", ["/experiments/77ab01", ".seeds path"]],
 ]);
 
 const flag = { type: "boolean" };
@@ -52,6 +55,7 @@ mkdirSync(out, { recursive: true });
 const browser = await launch();
 const fixture = await new Fixture([]).start();
 fixture.sweeps = makeSweeps();
+fixture.experiments = makeExperiments();
 const seeded = values.sweeps ? null : await new Seeded({ runs: 60 }).start();
 try {
   if (seeded) await take(browser, () => seeded.link(), await placesOf(seeded), "table.runs tbody tr");

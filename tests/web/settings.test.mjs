@@ -178,6 +178,8 @@ test("the keys that are listed are those that the views have", async () => {
     Compare: [`/compare?runs=${runs.map(({ id }) => id)}`, ".figure-table"],
     Sweeps: ["/sweeps", "main h1"],
     "A sweep": ["/sweeps/none", ".empty"],
+    Experiments: ["/experiments", "main h1"],
+    "An experiment": ["/experiments/none", ".empty"],
     Nodes: ["/nodes", "table.nodes"],
     Events: ["/events", ".events"],
     Submit: ["/submit", ".submit-bar"],
@@ -194,9 +196,11 @@ test("the keys that are listed are those that the views have", async () => {
     const there = await dialog
       .locator(".keys > div")
       .evaluateAll((all) => all.map((row) => row.textContent.toLowerCase()));
-    // Of one machine the nodes have no search, and none of them is open; there is no sweep with trials.
+    // Of one machine the nodes have no search, and none of them is open; there is no sweep with trials,
+    // and no experiment with runs.
     const ofTrials = ["jNext trial", "kTrial before", "xSelect the trial", "cCompare the selected trials"];
-    const away = ["/Search nodes", "EscClose the node", ...ofTrials];
+    const ofRuns = where === "An experiment" ? ["jNext run", "kPrevious run"] : [];
+    const away = ["/Search nodes", "EscClose the node", ...ofTrials, ...ofRuns];
     const isThere = (key) => there.includes(key.toLowerCase()) || away.includes(key);
     const missing = keys.filter((key) => !isThere(key));
     assert.deepEqual(missing, [], `${where}: ${there.join(", ")}`);

@@ -163,7 +163,7 @@ export function answerOfSweeps(fixture, url) {
   if (!id) return listOf(fixture, url.searchParams);
   const sweep = fixture.sweeps.find((one) => one.id === decodeURIComponent(id));
   if (!sweep) return refusal(404, "not_found", `no sweep ${id}`);
-  if (part === "trials.csv") return { text: csvOf(sweep) };
+  if (part === "trials.csv") return { text: csvOf(sweep), type: "text/csv; charset=utf-8" };
   if (part == null) return { status: 200, body: sweep };
   if (fixture.refusal) return refusal(409, "conflict", fixture.refusal);
   Object.assign(sweep, { state: "stopped", stops: true });

@@ -4,6 +4,7 @@ import type * as base from "../../web/src/base/api";
 import type * as checkpoints from "../../web/src/checkpoints/checkpoints_api";
 import type * as cluster from "../../web/src/cluster/cluster_api";
 import type * as events from "../../web/src/events/events_api";
+import type * as experiments from "../../web/src/experiments/experiments_api";
 import type * as logs from "../../web/src/logs/logs_api";
 import type * as run from "../../web/src/run/run_api";
 import type * as settings from "../../web/src/settings/settings_api";
@@ -38,6 +39,8 @@ export const takes = {
   webhook: (answer: Schemas["Webhook"]): settings.Webhook => answer,
   sweep: (answer: Kept<Schemas["Sweep"]>): sweeps.Sweep => answer,
   listed: (answer: Kept<Schemas["SweepSummary"]>): sweeps.SweepSummary => answer,
+  experiment: (answer: Schemas["Experiment"]): experiments.Experiment => answer,
+  experiments: (answer: Schemas["ExperimentList"]): experiments.ExperimentPage => answer,
   preview: (answer: Schemas["RunPreview"]): submit.Preview => answer,
 };
 

@@ -14,6 +14,8 @@ const load = {
   compare: () => import("./compare/compare_view"),
   sweeps: () => import("./sweeps/sweeps_view"),
   sweep: () => import("./sweeps/sweep_view"),
+  experiments: () => import("./experiments/experiments_view"),
+  experiment: () => import("./experiments/experiment_view"),
   nodes: () => import("./nodes/nodes_view"),
   cluster: () => import("./cluster/cluster_view"),
   events: () => import("./events/events_view"),
@@ -23,7 +25,7 @@ const load = {
 
 function Pages() {
   const route = useRoute();
-  useFocus(route.page === "run" || route.page === "sweep" ? route.id : route.page);
+  useFocus("id" in route ? route.id : route.page);
   if (route.page === "runs") return <RunList query={route.query} />;
   if (route.page === "none") return <NoView path={route.path} run={route.run} />;
   if (route.page === "run") return <RunPage key={route.id} id={route.id} tab={route.tab} />;
@@ -31,10 +33,17 @@ function Pages() {
     const props = { id: route.id, query: route.query };
     return <Loaded key={route.id} load={load.sweep} name="SweepView" props={props} />;
   }
+  if (route.page === "experiment") {
+    const props = { id: route.id, query: route.query };
+    return <Loaded key={route.id} load={load.experiment} name="ExperimentView" props={props} />;
+  }
   // By the key another view begins anew: without, it would be drawn by the one before.
   const shown = { key: route.page, props: { query: route.query } };
   if (route.page === "compare") return <Loaded {...shown} load={load.compare} name="CompareView" />;
   if (route.page === "sweeps") return <Loaded {...shown} load={load.sweeps} name="SweepsView" />;
+  if (route.page === "experiments") {
+    return <Loaded {...shown} load={load.experiments} name="ExperimentsView" />;
+  }
   if (route.page === "nodes") return <Loaded {...shown} load={load.nodes} name="NodesView" />;
   if (route.page === "cluster") return <Loaded {...shown} load={load.cluster} name="ClusterView" />;
   if (route.page === "events") return <Loaded {...shown} load={load.events} name="EventsView" />;
@@ -49,7 +58,7 @@ function useFocus(place: string) {
   useEffect(() => {
     if (before.current === place) return;
     const id = CSS.escape(before.current);
-    const row = `tr:is([data-run="${id}"], [data-sweep="${id}"]) .row-link`;
+    const row = `tr:is([data-run="${id}"], [data-sweep="${id}"], [data-experiment="${id}"]) .row-link`;
     before.current = place;
     if (document.activeElement?.closest("main > *")) return; // the view has put it somewhere
     const link = document.querySelector<HTMLElement>(row);

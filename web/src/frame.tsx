@@ -15,6 +15,7 @@ const palette = () => import("./parts/palette");
 
 const kPlaces: { view: View; title: string; key: string }[] = [
   { view: "sweeps", title: "Sweeps", key: "w" },
+  { view: "experiments", title: "Experiments", key: "x" },
   { view: "nodes", title: "Nodes", key: "n" },
   { view: "cluster", title: "Cluster", key: "c" },
   { view: "events", title: "Events", key: "e" },

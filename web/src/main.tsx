@@ -18,6 +18,7 @@ import "./time/time.css";
 import "./submit/submit.css";
 import "./events/events.css";
 import "./sweeps/sweeps.css";
+import "./experiments/experiments.css";
 import "./settings/settings.css";
 import "./print.css";
 

@@ -1,12 +1,13 @@
 import { useLayoutEffect, useState } from "preact/hooks";
 
 // Everything that a reload must keep is in the hash: #/?state=failed, #/runs/<id>[/<tab>],
-// #/sweeps/<id>, #/<view>.
+// #/sweeps/<id>, #/experiments/<id>, #/<view>.
 export const kTabs = ["curves", "time", "checkpoints", "plan", "log", "events", "details"] as const;
 export type Tab = (typeof kTabs)[number];
 export const kViews = [
   "compare",
   "sweeps",
+  "experiments",
   "nodes",
   "cluster",
   "events",
@@ -17,7 +18,7 @@ export type View = (typeof kViews)[number];
 export type Route = { query: URLSearchParams } & (
   | { page: "runs" }
   | { page: "run"; id: string; tab: Tab }
-  | { page: "sweep"; id: string }
+  | { page: "sweep" | "experiment"; id: string }
   | { page: View }
   | { page: "none"; path: string; run: string | null } // there is no such view, of this run or at all
 );
@@ -30,9 +31,12 @@ export function parseRoute(hash: string): Route {
   const match = /^\/runs\/([^/]+)(?:\/([^/]+))?\/?$/.exec(path);
   if (/^\/?(runs\/?)?$/.test(path)) return { page: "runs", query };
   const nowhere = { page: "none", path, query } as const;
-  const sweep = /^\/sweeps\/([^/]+)\/?$/.exec(path)?.[1];
+  const [, many, one = ""] = /^\/(sweeps|experiments)\/([^/]+)\/?$/.exec(path) ?? [];
   try {
-    if (sweep) return { page: "sweep", id: decodeURIComponent(sweep), query };
+    if (many) {
+      const page = many === "sweeps" ? "sweep" : "experiment";
+      return { page, id: decodeURIComponent(one), query };
+    }
     const id = decodeURIComponent(match?.[1] ?? "");
     if (id === "") return { ...nowhere, run: null };
     const tab = kTabs.find((name) => name === (match?.[2] ?? kTabs[0]));
@@ -47,6 +51,7 @@ export function runHash(id: string, tab?: Tab): string {
 }
 
 export const sweepHash = (id: string) => `#/sweeps/${encodeURIComponent(id)}`;
+export const experimentHash = (id: string) => `#/experiments/${encodeURIComponent(id)}`;
 
 // The address with other values of the query; null takes one out.
 export function withQuery(hash: string, changes: Record<string, string | null>): string {

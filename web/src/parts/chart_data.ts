@@ -90,6 +90,19 @@ export function logRange(
   return bottom < top ? [bottom, top] : [top / 10, top];
 }
 
+// Round steps between the ends, about four.
+export function roundMarks(low: number, high: number): number[] {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? rough;
+  const marks: number[] = [];
+  for (let i = Math.ceil(low / step); i * step <= high; i += 1) {
+    marks.push(Number((i * step).toPrecision(12)));
+  }
+  return marks;
+}
+
 // Marks of a logarithmic axis: 1, 2, 5 of each decade, or round steps where there is less than one.
 export function logMarks(low: number, high: number): number[] {
   if (!(low > 0) || !(high > low)) return [];

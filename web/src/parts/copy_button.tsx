@@ -6,10 +6,12 @@ export function CopyButton({
   text,
   what = "path",
   label,
+  shown: name = "Copy",
 }: {
-  text: string;
+  text: string | (() => Promise<string>); // which is fetched when it is wanted
   what?: string; // it is, before the text itself
   label?: string; // in place of both, behind "Copy"
+  shown?: string; // on the button
 }) {
   const [outcome, setOutcome] = useState<"Copied" | "Not copied" | null>(null);
   useEffect(() => {
@@ -19,18 +21,21 @@ export function CopyButton({
   }, [outcome]);
   // Browsers offer the clipboard to https and loopback only.
   if (!navigator.clipboard) return null;
-  const copy = () =>
-    navigator.clipboard.writeText(text).then(
-      () => setOutcome("Copied"),
-      () => setOutcome("Not copied"), // the browser's settings forbid it
-    );
-  const shown = outcome ?? "Copy";
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(typeof text === "string" ? text : await text());
+      setOutcome("Copied");
+    } catch {
+      setOutcome("Not copied"); // the browser's settings forbid it
+    }
+  };
+  const shown = outcome ?? name;
   return (
     <>
       <button
         type="button"
         class="quiet"
-        aria-label={`${shown}${label ?? ` ${what} ${text}`}`}
+        aria-label={`${shown}${label ?? ` ${what} ${String(text)}`}`}
         onClick={copy}
       >
         {shown}

@@ -1,7 +1,7 @@
 import type { Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
-import { runHash, sweepHash } from "../base/route";
+import { experimentHash, runHash, sweepHash } from "../base/route";
 import { Figure } from "../parts/figure";
 import { RunBadge } from "../parts/icons";
 import { LongText } from "../parts/long_text";
@@ -68,13 +68,17 @@ function Figures({ run, shown }: { run: Run; shown: Headline["shows"] }) {
   );
 }
 
-const kSweepTag = "sweep-"; // of a run that a sweep has started, before the sweep's id
+// Of a run that was begun as one of several, before the id of all of them.
+const kTagsOfMany = [
+  { begin: "sweep-", hash: sweepHash, title: "The sweep that it is a trial of" },
+  { begin: "experiment-", hash: experimentHash, title: "The experiment that it is a run of" },
+];
 
 function Tag({ tag }: { tag: string }) {
-  const sweep = tag.startsWith(kSweepTag) ? tag.slice(kSweepTag.length) : "";
-  if (sweep === "") return <span class="tag">{tag}</span>;
+  const many = kTagsOfMany.find(({ begin }) => tag.startsWith(begin) && tag !== begin);
+  if (!many) return <span class="tag">{tag}</span>;
   return (
-    <a class="tag" href={sweepHash(sweep)} title="The sweep that it is a trial of">
+    <a class="tag" href={many.hash(tag.slice(many.begin.length))} title={many.title}>
       {tag}
     </a>
   );

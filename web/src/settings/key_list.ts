@@ -57,6 +57,21 @@ export const kKeysOf: { where: string; keys: [string, string][] }[] = [
     ],
   },
   {
+    where: "Experiments",
+    keys: [
+      ["j", "Next experiment"],
+      ["k", "Experiment before"],
+    ],
+  },
+  {
+    where: "An experiment",
+    keys: [
+      ["j", "Next run"],
+      ["k", "Previous run"],
+      ["Escape", "Back to the experiments"],
+    ],
+  },
+  {
     where: "Nodes",
     keys: [
       ["/", "Search nodes"],

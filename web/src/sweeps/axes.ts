@@ -1,6 +1,6 @@
 // The axes of a sweep's drawing: a parameter each, and the objective as the last one. A place on an
 // axis goes from 0 to 1; who has no value there stands in a lane below it. Pure, for tests.
-import { logMarks } from "../parts/chart_data";
+import { logMarks, roundMarks } from "../parts/chart_data";
 import { drawnName } from "../base/format";
 import { figureText, objectiveOf, objectiveText, objectiveTitle, valueText } from "./objective";
 import type { Objective, Parameter, Sweep, Trial, Value } from "./sweeps_api";
@@ -27,18 +27,6 @@ const kLeastApart = 0.12; // of an axis, between its marks
 const kWide = 50; // an objective that spreads over more than this ratio is drawn by its logarithm
 
 const clamped = (place: number) => Math.max(0, Math.min(1, place));
-
-function roundMarks(low: number, high: number): number[] {
-  if (!(high > low)) return [low];
-  const rough = (high - low) / 4;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? rough;
-  const marks: number[] = [];
-  for (let i = Math.ceil(low / step); i * step <= high; i += 1) {
-    marks.push(Number((i * step).toPrecision(12)));
-  }
-  return marks;
-}
 
 // The ends first, then powers of ten and what lies between, not too near to what stands there.
 function spacedMarks(axis: Axis, between: number[]): Axis["marks"] {

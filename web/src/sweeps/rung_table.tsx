@@ -7,7 +7,7 @@ export function RungTable({ sweep }: { sweep: Sweep }) {
   const { objective, rungs, trials, budget } = sweep;
   if (rungs.length === 0) return null;
   return (
-    <section class="sweep-part" aria-label="Rungs">
+    <section class="view-part" aria-label="Rungs">
       <div class="buckets-head">
         <h2>Rungs</h2>
         {budget.factor != null && (
@@ -15,7 +15,7 @@ export function RungTable({ sweep }: { sweep: Sweep }) {
         )}
       </div>
       <div class="scroll" tabIndex={0} role="region" aria-label="Rungs, table">
-        <table class="rungs cards">
+        <table class="rungs dense cards">
           <thead>
             <tr>
               <th scope="col">Rung</th>

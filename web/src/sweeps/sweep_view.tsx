@@ -69,8 +69,8 @@ function SearchSpace({ sweep }: { sweep: Sweep }) {
   return (
     <details class="fold">
       <summary>Search space and run file</summary>
-      <div class="scroll sweep-part" tabIndex={0} role="region" aria-label="Search space, table">
-        <table class="space cards">
+      <div class="scroll view-part" tabIndex={0} role="region" aria-label="Search space, table">
+        <table class="space dense cards">
           <thead>
             <tr>
               <th scope="col">Parameter</th>

@@ -218,7 +218,7 @@ function Table({ sweep, rows, sort, isDescending, selection, picked, onPoint }: 
   ]);
   return (
     <table
-      class="trials cards"
+      class="trials dense cards"
       ref={place}
       onMouseLeave={() => onPoint(null)}
       onFocusOut={() => onPoint(null)}
@@ -264,7 +264,7 @@ export function TrialList({ sweep, trials, query, picked, onPoint }: {
   const compareThem = () => setNote(compare(selected.map(({ run }) => ({ id: run ?? "" }))));
   useShortcuts([{ keys: "c", does: "Compare the selected trials", act: compareThem }]);
   return (
-    <section class="sweep-part" aria-label="Trials as a table">
+    <section class="view-part" aria-label="Trials as a table">
       <div class="buckets-head">
         <h2>Trials as a table</h2>
         <span class="small" role="status">
