@@ -22,7 +22,9 @@ enum class ValueKind {
   Any,
   Run,       // its id or name
   RunFirst,  // of several words, the first is a run; another may be anything
-  RunFile,   // a file, most often *.yaml or *.json
+  Sweep,     // its id or name
+  Experiment,
+  RunFile,  // a file, most often *.yaml or *.json
   File,
   Directory,
 };

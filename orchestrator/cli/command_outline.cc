@@ -52,6 +52,10 @@ class ValueReader {
     switch (kind_) {
       case ValueKind::Run:
         return "RUN";
+      case ValueKind::Sweep:
+        return "SWEEP";
+      case ValueKind::Experiment:
+        return "EXPERIMENT";
       case ValueKind::RunFile:
       case ValueKind::File:
         return "FILE";

@@ -15,12 +15,12 @@ _regatta_offer() {
   done
 }
 
-# Ids and names of runs, within a second; none where no controller answers.
-_regatta_offer_runs() {
-  local run
-  while IFS= read -r run; do
-    [[ -z $run || $run == -* || $run == *[!A-Za-z0-9._-]* ]] || _regatta_offer "$run"
-  done < <(command regatta completion --runs 2>/dev/null </dev/null)
+# Ids and names of runs, sweeps or experiments, within a second; none where no controller answers.
+_regatta_offer_things() {
+  local thing
+  while IFS= read -r thing; do
+    [[ -z $thing || $thing == -* || $thing == *[!A-Za-z0-9._-]* ]] || _regatta_offer "$thing"
+  done < <(command regatta completion "--$1" 2>/dev/null </dev/null)
 }
 
 # Files by these endings, and directories; any file if there are none.
@@ -45,7 +45,7 @@ _regatta_offer_kind() {
       IFS='|' read -ra choices <<<"${1#one:}"
       _regatta_offer "${choices[@]}"
       ;;
-    run) _regatta_offer_runs ;;
+    runs | sweeps | experiments) _regatta_offer_things "$1" ;;
     run-file) _regatta_offer_files yaml yml json ;;
     file) compopt -o default 2>/dev/null ;;
     directory) compopt -o dirnames 2>/dev/null ;;
@@ -115,7 +115,11 @@ std::string kind_of(const OutlineOption& option) {
   switch (option.kind) {
     case ValueKind::Run:
     case ValueKind::RunFirst:
-      return "run";
+      return "runs";
+    case ValueKind::Sweep:
+      return "sweeps";
+    case ValueKind::Experiment:
+      return "experiments";
     case ValueKind::RunFile:
       return "run-file";
     case ValueKind::File:

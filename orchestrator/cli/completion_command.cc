@@ -15,9 +15,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kTimeoutSeconds = 1;  // a shell waits
-constexpr int kMostRuns = 1000;        // the newest
+constexpr int kMost = 1000;            // of what is listed, the newest
 
-// Whether a run may be offered by this word: letters, digits and "._-" only, without a dash first,
+// What the controller lists that words may mean.
+struct Things {
+  const char* plural;  // of the address, and of the list in the answer
+  bool has_names;      // by which one is found, too
+};
+constexpr Things kThings[] = {{"runs", true}, {"sweeps", true}, {"experiments", false}};
+
+// Whether one may be offered by this word: letters, digits and "._-" only, without a dash first,
 // so that it means nothing else to a shell or to a command.
 bool is_plain_word(const std::string& word) {
   constexpr const char* kPlain =
@@ -26,13 +33,13 @@ bool is_plain_word(const std::string& word) {
          word.find_first_not_of(kPlain) == std::string::npos;
 }
 
-// Ids, and names that only one run has.
-std::set<std::string> words_for_runs(const Json& runs) {
+// Ids, and names that only one has.
+std::set<std::string> words_for(const Json& list, const Things& things) {
   std::set<std::string> words;
   std::map<std::string, int> names;
-  for (const Json& run : runs) {
-    words.insert(run.value("id", ""));
-    ++names[run.value("name", "")];
+  for (const Json& each : list) {
+    words.insert(each.value("id", ""));
+    if (things.has_names) ++names[each.value("name", "")];
   }
   for (const auto& [name, count] : names) {
     if (count == 1) words.insert(name);
@@ -56,11 +63,15 @@ class Completion : public Command {
         "the shell: bash, zsh or fish");
     shell.choices = {"bash", "zsh", "fish"};
     // For the scripts, which choose of them.
-    options.add("--runs", &runs_, "").is_hidden = true;
+    for (const Things& each : kThings) {
+      const auto choose = [this, &each] { things_ = &each; };
+      options.add(std::string("--") + each.plural, std::function<void()>(choose), "").is_hidden =
+          true;
+    }
   }
 
   int run() override {
-    if (runs_) return print_runs();
+    if (things_ != nullptr) return print_words(*things_);
     if (shell_.empty()) {
       throw UsageError("no shell is named; use bash, zsh or fish");
     }
@@ -73,11 +84,12 @@ class Completion : public Command {
 
  private:
   // Whatever fails, a shell completes nothing and shows no message amid the line.
-  int print_runs() {
+  int print_words(const Things& things) {
     try {
       const Client client(controller_address(program_.environment), kTimeoutSeconds);
-      const Json runs = client.get("/runs?limit=" + std::to_string(kMostRuns)).at("runs");
-      for (const std::string& word : words_for_runs(runs)) {
+      const std::string plural = things.plural;
+      const Json answer = client.get("/" + plural + "?limit=" + std::to_string(kMost));
+      for (const std::string& word : words_for(answer.at(plural), things)) {
         if (is_plain_word(word)) std::cout << word << "\n";
       }
     } catch (const std::exception&) {
@@ -87,7 +99,7 @@ class Completion : public Command {
 
   Program program_;
   std::string shell_;
-  bool runs_ = false;  // print words for runs instead
+  const Things* things_ = nullptr;  // print words for these instead
 };
 
 }  // namespace

@@ -5,9 +5,9 @@ namespace regatta::orchestrator::cli {
 namespace {
 
 constexpr const char* kFishFunctions = R"fish(
-# Ids and names of runs, within a second; none where no controller answers.
-function __regatta_runs
-    command regatta completion --runs 2>/dev/null </dev/null |
+# Ids and names of runs, sweeps or experiments, within a second; none where no controller answers.
+function __regatta_things
+    command regatta completion --$argv[1] 2>/dev/null </dev/null |
         string match -r '^[A-Za-z0-9._][A-Za-z0-9._-]*$'
 end
 
@@ -74,7 +74,11 @@ std::string values_of(const OutlineOption& option) {
   switch (option.kind) {
     case ValueKind::Run:
     case ValueKind::RunFirst:
-      return " -a '(__regatta_runs)'";
+      return " -a '(__regatta_things runs)'";
+    case ValueKind::Sweep:
+      return " -a '(__regatta_things sweeps)'";
+    case ValueKind::Experiment:
+      return " -a '(__regatta_things experiments)'";
     case ValueKind::RunFile:
       return " -k -a '(__fish_complete_suffix .yaml; __fish_complete_suffix .json)'";
     case ValueKind::File:

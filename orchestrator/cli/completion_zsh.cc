@@ -4,16 +4,20 @@
 namespace regatta::orchestrator::cli {
 namespace {
 
-// Ids and names of runs, within a second; none where no controller answers. compadd quotes them.
-constexpr const char* kRuns = R"zsh(
-_regatta_runs() {
-  local -a runs
-  local run
-  while IFS= read -r run; do
-    [[ -z $run || $run == -* || $run == *[^A-Za-z0-9._-]* ]] || runs+=("$run")
-  done < <(command regatta completion --runs 2>/dev/null </dev/null)
-  _wanted runs expl run compadd -a runs
+// Ids and names of runs, sweeps or experiments, within a second; none where no controller answers.
+// compadd quotes them.
+constexpr const char* kThings = R"zsh(
+_regatta_things() {
+  local -a things
+  local thing
+  while IFS= read -r thing; do
+    [[ -z $thing || $thing == -* || $thing == *[^A-Za-z0-9._-]* ]] || things+=("$thing")
+  done < <(command regatta completion --$1 2>/dev/null </dev/null)
+  _wanted $1 expl ${1%s} compadd -a things
 }
+_regatta_runs() { _regatta_things runs }
+_regatta_sweeps() { _regatta_things sweeps }
+_regatta_experiments() { _regatta_things experiments }
 )zsh";
 
 // 'text' for the shell: quotes end, stand by themselves, and begin again.
@@ -40,6 +44,10 @@ std::string value_of(const OutlineOption& option) {
     case ValueKind::Run:
     case ValueKind::RunFirst:
       return message + "_regatta_runs";
+    case ValueKind::Sweep:
+      return message + "_regatta_sweeps";
+    case ValueKind::Experiment:
+      return message + "_regatta_experiments";
     case ValueKind::RunFile:
       return message + "_files -g \"*.(yaml|yml|json)(-.)\"";
     case ValueKind::File:
@@ -132,7 +140,7 @@ std::string functions_text(const Outline& command) {
 std::string zsh_completion(const Outline& program) {
   return "#compdef regatta\n"
          "# Completion of regatta for zsh; `regatta completion zsh` made it.\n" +
-         std::string(kRuns) + functions_text(program) +
+         std::string(kThings) + functions_text(program) +
          "\n"
          "# Loaded by compinit as a function, or sourced.\n"
          "if [[ ${funcstack[1]} == _regatta ]]; then\n"

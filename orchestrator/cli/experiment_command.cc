@@ -71,7 +71,7 @@ class Parallel : public Command {
              "the run file with a section `experiment`, YAML or JSON; - for stdin")
         .is_required = true;
     options
-        .add("--id", &id_,
+        .add("--id", ValueKind::Experiment, &id_,
              "go on with this experiment, or begin it under this name; an id of its own otherwise")
         .type = "ID";
     options.add("--dry-run", &dry_run_, "only show the runs in their order, and check each layout");
@@ -149,7 +149,8 @@ class ShowExperiment : public Command {
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
-    options.add("id", &id_, "what `regatta experiment parallel` said").is_required = true;
+    options.add("id", ValueKind::Experiment, &id_, "what `regatta experiment parallel` said")
+        .is_required = true;
     add_table_format(options, &format_);
     add_server_options(options, &client_);
   }

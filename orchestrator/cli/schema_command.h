@@ -8,7 +8,8 @@
 
 namespace regatta::orchestrator::cli {
 
-// The schema of run files, to stdout or a file. `text` has its name and group.
+// The schema of run files, or of those with a section that makes many runs, to stdout or a file.
+// `text` has its name and group.
 class PrintSchema final : public Command {
  public:
   explicit PrintSchema(CommandText text) : Command(std::move(text)) {}
@@ -16,6 +17,8 @@ class PrintSchema final : public Command {
   [[nodiscard]] int run() override;
 
  private:
+  enum class Of { Run, Sweep, Experiment };
+  Of of_ = Of::Run;
   std::string output_ = "-";  // "-": stdout
 };
 

@@ -35,7 +35,7 @@ class SweepCommand : public Command {
       : Command(std::move(text)), client_(ClientOptions::of(program)), answer_(answer) {}
 
   void add_options(OptionList& options) override {
-    options.add("sweep", &sweep_, "its id or name").is_required = true;
+    options.add("sweep", ValueKind::Sweep, &sweep_, "its id or name").is_required = true;
     add_client_options(options, &client_, answer_);
   }
 

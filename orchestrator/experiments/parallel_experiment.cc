@@ -19,10 +19,8 @@ using trainer::contract::read_range;
 using trainer::contract::RunConfig;
 using trainer::contract::text_of;
 
-constexpr int kMostRanks = 1 << 20;
 constexpr std::size_t kLongestRunName = 64;
 constexpr std::size_t kLongestId = 32;
-const std::vector<std::string> kOrders{"balanced", "listed"};
 
 bool is_plain(std::string_view text, std::size_t most) {
   const auto good = [](char c) {
@@ -161,6 +159,11 @@ std::vector<std::string> parts_after(std::string_view text, std::string_view pre
 
 }  // namespace
 
+const std::vector<std::string>& run_order_names() {
+  static const std::vector<std::string> names{"balanced", "listed"};
+  return names;
+}
+
 ParallelExperiment parse_parallel_experiment(std::string_view text, const std::string& source) {
   ParallelExperiment experiment;
   std::vector<Table> items;
@@ -177,7 +180,7 @@ ParallelExperiment parse_parallel_experiment(std::string_view text, const std::s
     Table section = root.table("experiment");
     experiment.layouts = read_layouts(section, &items);
     experiment.seeds = read_seeds(section);
-    section.read_enum("order", kOrders, &experiment.order);
+    section.read_enum("order", run_order_names(), &experiment.order);
     section.finish();
   });
   for (std::size_t i = 0; i < items.size(); ++i) {

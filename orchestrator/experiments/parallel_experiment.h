@@ -13,9 +13,11 @@ namespace regatta::orchestrator::experiments {
 
 inline constexpr std::size_t kMostLayouts = 16;
 inline constexpr std::size_t kMostSeeds = 100;
+inline constexpr int kMostRanks = 1 << 20;  // of a layout
 
 // Listed: for each seed the layouts as the file lists them.
 enum class RunOrder { Balanced, Listed };
+[[nodiscard]] const std::vector<std::string>& run_order_names();  // as in files, in this order
 
 struct ParallelExperiment {
   trainer::contract::RunConfig run;  // what all runs have in common; its seed draws the order

@@ -16,12 +16,6 @@ using base::Table;
 using trainer::contract::read_range;
 using trainer::contract::text_of;
 
-constexpr std::int64_t kMostBudget = 1'000'000'000'000'000;  // samples
-constexpr int kMostFactor = 1000;
-
-const std::vector<std::string> kDirections{"maximize", "minimize"};  // runs::Better
-const std::vector<std::string> kUnits{"steps", "samples"};
-
 std::vector<SweepValue> read_values(Table& table, const std::string& key) {
   std::vector<std::string> texts;
   table.read(key, &texts);
@@ -116,7 +110,7 @@ void read_objective(Table& sweep, SweepSettings* settings) {
   const bool metric = settings->objective == ObjectiveKind::Metric;
   const bool higher = settings->objective == ObjectiveKind::Goodput;
   settings->better = higher ? runs::Better::Higher : runs::Better::Lower;
-  table.read_enum("direction", kDirections, &settings->better);
+  table.read_enum("direction", direction_names(), &settings->better);
   if (metric) {
     // Where there is no section, its own place in the file is unknown.
     require(sweep, "objective", "set its direction: minimize for a loss, maximize for a share");
@@ -153,7 +147,7 @@ void check_rungs(const Table& sweep, const Table& budget, const SweepSettings& s
 
 void read_budget(Table& sweep, SweepSettings* settings) {
   Table table = sweep.table("budget");
-  table.read_enum("unit", kUnits, &settings->unit);
+  table.read_enum("unit", unit_names(), &settings->unit);
   const bool asha = settings->method == SweepMethod::Asha;
   if (asha) {
     require(sweep, "budget", "asha needs the budgets of its first and last rung, min and max");
@@ -187,6 +181,16 @@ void check_grid(const Table& sweep, const Space& space, SweepSettings* settings)
 }
 
 }  // namespace
+
+const std::vector<std::string>& direction_names() {
+  static const std::vector<std::string> names{"maximize", "minimize"};
+  return names;
+}
+
+const std::vector<std::string>& unit_names() {
+  static const std::vector<std::string> names{"steps", "samples"};
+  return names;
+}
 
 Sweep read_sweep(Table& root, const std::vector<std::string>& known_keys) {
   if (!root.has("sweep")) {

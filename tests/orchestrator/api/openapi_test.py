@@ -780,6 +780,67 @@ def wrong_values(key):
     return wrong
 
 
+def the_schemas_of_sections_are_those_of_their_readers(api, data):
+    """`regatta schema sweep` and `experiment`: what fits is taken, and what does not is refused."""
+    run = {"name": "many", "data": {"path": str(data), "max_length": 48}, "steps": 5, "batch": {"size": 8}, "model": {"preset": "tiny"}}
+
+    def fault_of_sweep(file):
+        return api("POST", "/sweeps", file, query="dry_run=true")[0] == 422
+
+    def fault_of_experiment(file):
+        path = data.parent / "many.json"
+        path.write_text(json.dumps(file))
+        done = regatta(api, "experiment", "parallel", str(path), "--dry-run")
+        assert done.returncode in (0, 7), done
+        return done.returncode == 7
+    seed, rate = {"kind": "integer", "low": 1, "high": 9}, {"kind": "log_uniform", "low": 1e-5, "high": 1e-2}
+    sweep = {"method": "random", "trials": 4, "objective": {"direction": "maximize"}, "parameters": {"seed": seed}}
+    asha = {**sweep, "method": "asha", "budget": {"min": 2, "max": 4, "factor": 2}}
+    choice = {"kind": "choice", "values": ["adamw", "lamb"]}
+    experiment = {"layouts": [{"data": 1}], "seeds": [1, 2]}
+    cases = {
+        "sweep": (fault_of_sweep, [
+            sweep, asha, {**sweep, "method": "tpe", "concurrency": 2, "seed": 7}, {**sweep, "budget": {"unit": "samples", "max": 80}},
+            {"method": "grid", "objective": sweep["objective"], "parameters": {"seed": {"kind": "choice", "values": 5}}},
+            {**sweep, "objective": {"kind": "goodput"}},
+            {**sweep, "parameters": {"optimizer.name": choice, "optimizer.learning_rate": {**rate, "when": {"optimizer.name": ["lamb"]}}}},
+        ], [
+            {key: value for key, value in sweep.items() if key != "method"}, {**sweep, "method": "none"}, {**sweep, "trials": 0},
+            {key: value for key, value in sweep.items() if key != "trials"}, {**sweep, "trials": 100_001}, {**sweep, "trials": "many"},
+            {**sweep, "concurrency": 0}, {**sweep, "concurrency": 10_001}, {**sweep, "seed": -1}, {**sweep, "other": 1},
+            {**sweep, "objective": {"direction": "up"}}, {**sweep, "objective": {"direction": "maximize", "kind": "none"}},
+            {**sweep, "objective": {"direction": "maximize", "other": 1}}, {**sweep, "budget": {"unit": "hours"}},
+            {**sweep, "budget": {"max": 0}}, {**asha, "budget": {"min": 2, "max": 4, "factor": 1}}, {**asha, "budget": {"max": 4}},
+            {**sweep, "parameters": {}}, {**sweep, "parameters": {"sed": seed}}, {**sweep, "parameters": {"seed": 5}},
+            {**sweep, "parameters": {"seed": {"low": 1, "high": 9}}}, {**sweep, "parameters": {"seed": {"kind": "integer", "low": 1}}},
+            {**sweep, "parameters": {"seed": {**seed, "points": 1}}}, {**sweep, "parameters": {"seed": {**seed, "other": 1}}},
+            {**sweep, "parameters": {"optimizer.name": {"kind": "choice"}}}, {**sweep, "parameters": {"seed": {**seed, "kind": "none"}}},
+        ]),
+        "experiment": (fault_of_experiment, [
+            experiment, {**experiment, "seeds": 3}, {**experiment, "seeds": ["4", 5]}, {**experiment, "order": "listed"},
+            {**experiment, "layouts": [{"data": 1}, {"pipeline": 2, "schedule": "gpipe", "name": "Two.2_x-y"}]},
+        ], [
+            {**experiment, "layouts": []}, {**experiment, "layouts": [{}]}, {**experiment, "layouts": [{"data": 0}]},
+            {**experiment, "layouts": [{"data": "many"}]}, {**experiment, "layouts": [{"pipeline": 1025}]},
+            {**experiment, "layouts": [{"pipeline": 2, "schedule": "none"}]}, {**experiment, "layouts": [{"data": 1, "name": "a b"}]},
+            {**experiment, "layouts": [{"data": 1, "name": "x" * 25}]}, {**experiment, "layouts": [{"data": 1, "other": 1}]},
+            {**experiment, "layouts": [{"data": 1 + i} for i in range(17)]}, {**experiment, "order": "none"},
+            {**experiment, "seeds": []}, {**experiment, "seeds": [-1]}, {**experiment, "seeds": [1, 1]}, {**experiment, "seeds": ["x"]},
+            {**experiment, "seeds": list(range(101))}, {**experiment, "other": 1}, {"layouts": experiment["layouts"]},
+        ])}
+    for section, (fault, good, bad) in cases.items():
+        schema = json.loads(regatta_offline("schema", section).stdout)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        fits = jsonschema.Draft202012Validator(schema).is_valid
+        assert not fits(run) and not fits({**run, section: good[0], "no_such_key": 1})
+        for value, is_good in [(value, True) for value in good] + [(value, False) for value in bad]:
+            file = {**run, section: value}
+            assert fits(file) == is_good and fault(file) == (not is_good), (section, value, fits(file), fault(file))
+    beside = {**run, "experiment": experiment, "parallel": {"data": 1}}
+    assert fault_of_experiment(beside) and not fits(beside)
+    assert regatta_offline("schema").stdout == regatta_offline("schema", "run").stdout == regatta_offline("config", "schema").stdout
+
+
 def regatta_offline(*words):
     return subprocess.run([BUILD / "orchestrator" / "regatta", *words], capture_output=True, text=True, timeout=60, check=True)
 
@@ -1210,6 +1271,7 @@ def nothing_in_it_was_left_out(api, _):
 CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_as_it_says,
          a_run_is_submitted_watched_and_kept, a_run_is_cancelled_and_resumed, a_run_is_extended_changed_and_forked, charts_are_what_the_journals_say,
          attempts_and_evaluations_are_what_the_journals_say, the_schema_of_run_files_is_that_of_their_reader,
+         the_schemas_of_sections_are_those_of_their_readers,
          the_examples_in_it_are_taken, what_happened_is_told, each_parameter_is_checked, access_is_as_it_says,
          answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, sweeps_are_tried_and_stopped,
          experiments_are_tables_of_their_runs, tensorboard_reads_what_is_exported,

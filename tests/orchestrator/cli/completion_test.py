@@ -57,6 +57,9 @@ def compare_runs(place, offers):
     for line, offered in zip(lines, offers(lines), strict=True):
         want = {word for word in PLAIN if word.startswith(line[-1])}
         assert set(offered) - harmless - {"x"} == want, (line, offered)
+    others = [["sweep", "show", ""], ["sweep", "stop", "sw"], ["experiment", "show", ""],
+              ["experiment", "parallel", "x.yaml", "--id", ""]]
+    assert [list(offered) for offered in offers(others)] == [["sweeps-1"], ["sweeps-1"], ["experiments-1"], ["experiments-1"]]
     place.answer(b"demo-01ab23\n", 6)
     assert offers([["show", "--", ""]]) in ([["demo-01ab23"]], [[]])
     place.answer(b"", 6)
@@ -173,9 +176,9 @@ class Controller(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
-def hidden_mode(server):
+def hidden_mode(server, what="runs"):
     began = time.monotonic()
-    done = subprocess.run([REGATTA, "completion", "--runs"], capture_output=True, timeout=60,
+    done = subprocess.run([REGATTA, "completion", f"--{what}"], capture_output=True, timeout=60,
                           env={**os.environ, "REGATTA_SERVER": server})
     assert done.returncode == 0 and done.stderr == b"", done
     return done.stdout.decode().split("\n")[:-1], time.monotonic() - began
@@ -190,6 +193,13 @@ def runs_are_plain_words_or_nothing(place):
         words = words or hidden_mode(f"unix:{place.folder}/good")[0]
     # Names of the hostile ids that are plain themselves.
     assert set(words) - {"n"} == {"demo", "demo-01ab23", "twin-1", "twin-2"}, words
+    rows += [{"id": "unnamed-1", "name": None}]
+    for what, wanted in (("sweeps", {"demo", "demo-01ab23"}), ("experiments", {"demo-01ab23", "twin-1", "twin-2", "unnamed-1"})):
+        Controller(place.folder / what, json.dumps({what: rows[:2] if what == "sweeps" else rows, "total": 9, "next": None}).encode())
+        words = []
+        for _ in range(10):
+            words = words or hidden_mode(f"unix:{place.folder}/{what}", what)[0]
+        assert wanted <= set(words) and ("twin" in words) == (what == "sweeps"), (what, words)
     for name, body in (("text", b"nonsense"), ("list", b"[1]"), ("rows", b'{"runs": [1, null, {"id": 3}]}'), ("none", b"{}"),
                        ("empty", b"")):
         Controller(place.folder / name, body)
@@ -199,7 +209,8 @@ def runs_are_plain_words_or_nothing(place):
     Controller(place.folder / "slow", b"{}", 100)
     words, seconds = hidden_mode(f"unix:{place.folder}/slow")
     assert words == [] and seconds < 30, seconds
-    assert "--runs" not in run("completion", "--help")
+    for option in ("--runs", "--sweeps", "--experiments"):
+        assert option not in run("completion", "--help")
 
 
 CASES = (bash_completes_what_help_lists, bash_completes_runs_and_executes_none,

@@ -23,10 +23,11 @@ class Place:
         return self.folder / f"script.{shell}"
 
     def answer(self, lines, code):
-        """What `regatta completion --runs` prints from now on, and its exit code."""
+        """What `regatta completion --runs` prints from now on, and its exit code; there is one sweep and one experiment."""
         (self.folder / "answer").write_bytes(lines)
         program = self.folder / "bin" / "regatta"
-        program.write_text(f'#!/bin/sh\n[ "$*" = "completion --runs" ] || exit 99\ncat {self.folder}/answer\nexit {code}\n')
+        program.write_text(f'#!/bin/sh\ncase "$*" in\n"completion --runs") cat {self.folder}/answer; exit {code} ;;\n'
+                           '"completion --sweeps" | "completion --experiments") echo "${2#--}-1" ;;\n*) exit 99 ;;\nesac\n')
         program.chmod(0o755)
 
     def environment(self):
