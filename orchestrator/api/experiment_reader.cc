@@ -83,12 +83,12 @@ void ExperimentReader::read_part(store::Store& store, const Member& member, Read
 
 void ExperimentReader::read_missing(store::Store& store, const std::vector<Member>& members) {
   const double until = clock_.monotonic_seconds() + limits_.seconds;
-  std::size_t done = 0;
+  std::vector<const Member*> missing;
   for (const Member& member : members) {
-    if (!member.run.succeeded() || kept(member)) {
-      ++done;
-      continue;
-    }
+    if (member.run.succeeded() && kept(member) == nullptr) missing.push_back(&member);
+  }
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    const Member& member = *missing[i];
     auto read = std::make_shared<Read>();
     {
       const std::lock_guard lock(mutex_);
@@ -99,13 +99,12 @@ void ExperimentReader::read_missing(store::Store& store, const std::vector<Membe
     do {
       read_part(store, member, read.get());
     } while (!read->whole && clock_.monotonic_seconds() < until);
-    const bool whole = read->whole;
+    const std::size_t left = missing.size() - i - (read->whole ? 1 : 0);
     keep(member, std::move(read));
-    done += whole ? 1 : 0;
-    if (clock_.monotonic_seconds() >= until && done < members.size()) {
+    if (left > 0 && clock_.monotonic_seconds() >= until) {
       throw base::Error(base::Code::Retry, "histories of " + base::plural(members.size(), "run") +
-                                               " are being read, and " + std::to_string(done) +
-                                               " are done; ask again");
+                                               " are being read, " + std::to_string(left) +
+                                               " are left; ask again");
     }
   }
 }

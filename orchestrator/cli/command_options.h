@@ -22,11 +22,11 @@ enum class ValueKind {
   Any,
   Run,       // its id or name
   RunFirst,  // of several words, the first is a run; another may be anything
-  Sweep,     // its id or name
-  Experiment,
-  RunFile,  // a file, most often *.yaml or *.json
+  RunFile,   // a file, most often *.yaml or *.json
   File,
   Directory,
+  Sweep,  // its id or name
+  Experiment,
 };
 
 // An option, a flag, or a word without dashes.
