@@ -70,6 +70,27 @@ class FieldReader {
     }
     return found;
   }
+  // Absent where the batch does not grow.
+  std::optional<BatchGrowthState> growth() const {
+    if (!json_.contains("batches")) return std::nullopt;
+    BatchGrowthState found;
+    const Json& list = field("batches");
+    if (!list.is_array() || list.empty()) fail("batches is not a list of sizes");
+    for (const Json& each : list) {
+      if (!each.is_object()) fail("batches holds something that is not an object");
+      const FieldReader reader(each, source_);
+      const BatchChange change{reader.count("step"), reader.count("size")};
+      const bool rises = found.batches.empty()
+                             ? change.step == 1 && change.size > 0
+                             : change.step > found.batches.back().step &&
+                                   change.size > found.batches.back().size;
+      if (!rises) fail("a batch of batches does not grow");
+      found.batches.push_back(change);
+    }
+    found.progress = number("progress");
+    if (!(found.progress >= 0)) fail("progress is below 0");
+    return found;
+  }
   const Json& object(const char* name) const {
     const Json& value = field(name);
     if (!value.is_object()) fail(std::string(name) + " is not an object");
@@ -131,6 +152,12 @@ std::string to_json(const Manifest& manifest) {
   for (const Rollback& each : manifest.rollbacks) {
     json["rollbacks"].push_back({{"from_step", each.from_step}, {"to_step", each.to_step}});
   }
+  if (manifest.growth) {
+    for (const BatchChange& each : manifest.growth->batches) {
+      json["batches"].push_back({{"step", each.step}, {"size", each.size}});
+    }
+    json["progress"] = manifest.growth->progress;
+  }
   json["utc_seconds"] = finite_or_zero(manifest.utc_seconds);
   json["versions"] = Json::object();
   for (const auto& [name, version] : manifest.versions) json["versions"][name] = version;
@@ -168,6 +195,7 @@ Manifest parse_manifest(const std::string& text, const std::string& source) {
   }
   manifest.plan = reader.text("plan");
   manifest.rollbacks = reader.rollbacks();
+  manifest.growth = reader.growth();
   manifest.utc_seconds = reader.number("utc_seconds");
   for (const auto& [name, version] : reader.object("versions").items()) {
     if (!version.is_string()) reader.fail("versions holds something that is not text");

@@ -25,6 +25,24 @@ struct Rollback {
   bool operator==(const Rollback&) const = default;
 };
 
+// Of a batch that grows: from a step on (1 is the first), steps have this many samples.
+struct BatchChange {
+  std::int64_t step = 1;
+  std::int64_t size = 0;
+
+  bool operator==(const BatchChange&) const = default;
+};
+
+// Of a run whose batch grows: all changes that were decided, those that are to come included, the
+// first one of step 1, steps and sizes ascending; and how many steps of the first size its steps
+// are worth.
+struct BatchGrowthState {
+  std::vector<BatchChange> batches;
+  double progress = 0;
+
+  bool operator==(const BatchGrowthState&) const = default;
+};
+
 // Whether a run that has gone back as `rollbacks` say came through a state of `step` that had gone
 // back as `known` say: it knew of the first of them, and none of the later ones went beyond it.
 [[nodiscard]] bool came_through(std::int64_t step, const std::vector<Rollback>& known,
@@ -42,7 +60,8 @@ struct Manifest {
   std::optional<double> value;    // its latest value at this step
   std::string plan;  // what the run found of it (topology/plan/plan_store.h); may be empty
   std::vector<Rollback> rollbacks;  // of the run before it had this state, in their order
-  double utc_seconds = 0;           // when it was written
+  std::optional<BatchGrowthState> growth;  // nothing: all steps have as many samples
+  double utc_seconds = 0;                  // when it was written
   std::map<std::string, std::string> versions;  // library, hardware, compiler, …: for people
   std::map<std::string, ManifestFile> files;    // by file name; filled in by CheckpointStore::write
 };

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "trainer/contract/batch_schedule.h"
 
 namespace regatta::trainer::contract {
 namespace {
@@ -38,6 +39,7 @@ void fields(Archive& archive, auto& r, const StartRecord*) {
   archive("parameters", r.parameters);
   archive("steps", r.steps);
   archive("batch_size", r.batch_size);
+  archive("batches", r.batches);
   archive("ranks", r.ranks);
   archive("ranks_per_node", r.ranks_per_node);
   archive("hosts", r.hosts);
@@ -45,6 +47,7 @@ void fields(Archive& archive, auto& r, const StartRecord*) {
   archive("peak_flops", r.peak_flops);
   archive("bucket_bytes", r.bucket_bytes);
   archive("first_step", r.first_step);
+  archive("first_progress", r.first_progress);
   archive("checkpoint", r.checkpoint);
   archive("metric", r.metric);
   archive("target", r.target);
@@ -89,6 +92,7 @@ void fields(Archive& archive, auto& r, const StepRecord*) {
   archive("bubble", r.bubble);
   archive("bubble_predicted", r.bubble_predicted);
   archive("bubble_even", r.bubble_even);
+  archive("progress", r.progress);
   archive("loss_scale", r.loss_scale);
   archive("skipped", r.skipped);
 }
@@ -123,6 +127,13 @@ void fields(Archive& archive, auto& r, const PhaseRecord*) {
 template <typename Archive>
 void fields(Archive& archive, auto& r, const WarningRecord*) {
   archive("message", r.message);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const BatchRecord*) {
+  archive("step", r.step);
+  archive("size", r.size);
+  archive("noise_scale", r.noise_scale);
+  archive("noise_scale_low", r.noise_scale_low);
 }
 template <typename Archive>
 void fields(Archive& archive, auto& r, const EndRecord*) {
@@ -180,10 +191,12 @@ void fields(Archive&, auto&, const UnknownRecord*) {}
 bool can_be(std::string_view name, double value) {
   constexpr double kSlack = 1e-3;    // of differences of a clock
   constexpr double kLongest = 1e10;  // seconds: 300 years
+  constexpr double kMostProgress = 1e12;
   if (std::isnan(value)) return true;
   if (name == "utc_seconds") return value >= 0 && value <= kLongest;
   if (name.ends_with("seconds")) return value >= -kSlack && value <= kLongest;
   if (name.ends_with("accuracy")) return value >= 0 && value <= 1;
+  if (name.ends_with("progress")) return value >= 0 && value <= kMostProgress;
   return true;
 }
 // All but losses are shares or correlations.
@@ -192,7 +205,8 @@ bool share_can_be(std::string_view metric, double value) {
 }
 bool can_be(std::string_view name, std::int64_t value) {
   constexpr std::string_view kCounts[] = {"step",   "steps",  "first_step", "samples",
-                                          "tokens", "masked", "batch_size", "parameters"};
+                                          "tokens", "masked", "batch_size", "parameters",
+                                          "size"};
   constexpr std::int64_t kLargest = std::int64_t{1} << 53U;  // that a double has, too
   if (std::find(std::begin(kCounts), std::end(kCounts), name) == std::end(kCounts)) return true;
   return value >= 0 && value <= kLargest;
@@ -223,6 +237,12 @@ class Writer {
     Json object = Json::object();
     for (const Metric& metric : metrics) object[metric.name] = metric.value;
     json_[name] = std::move(object);
+  }
+  void operator()(const char* name, const BatchChanges& changes) {
+    if (changes.empty()) return;
+    for (const checkpoint::BatchChange& each : changes) {
+      json_[name].push_back({{"step", each.step}, {"size", each.size}});
+    }
   }
   template <typename Number>
   void operator()(const char* name, const std::vector<Number>& values) {
@@ -282,6 +302,23 @@ class Reader {
       metrics.push_back({metric, number});
     }
   }
+  // Only those of a batch that grows are believed (BatchSchedule::of).
+  void operator()(const char* name, BatchChanges& changes) {
+    const Json* field = find(name, &Json::is_array);
+    if (field == nullptr) return;
+    good_ = good_ && field->size() <= kMaxList;
+    changes.clear();
+    for (const Json& element : *field) {
+      if (!good_ || !element.is_object()) return void(good_ = false);
+      checkpoint::BatchChange change{0, 0};
+      Reader reader(element);
+      reader("step", change.step);
+      reader("size", change.size);
+      good_ = reader.good();
+      changes.push_back(change);
+    }
+    good_ = good_ && BatchSchedule::of(changes).has_value();
+  }
   template <typename Number>
   void operator()(const char* name, std::vector<Number>& values) {
     const Json* field = find(name, &Json::is_array);
@@ -339,7 +376,7 @@ class Reader {
 
 // In the order of the variant's alternatives; UnknownRecord has no name of its own.
 constexpr const char* kTypes[] = {"start", "step",      "eval",  "checkpoint", "phase", "warning",
-                                  "end",   "heartbeat", "trial", "divergence", "ranks"};
+                                  "end",   "heartbeat", "trial", "divergence", "ranks", "batch"};
 
 template <std::size_t index = 0>
 bool read_body(const std::string& type, const Json& json, JournalRecord* record) {

@@ -9,7 +9,12 @@
 #include <variant>
 #include <vector>
 
+#include "checkpoint/manifest.h"
+
 namespace regatta::trainer::contract {
+
+// Of a batch that grows, all changes that were decided (batch_schedule.h); none: it does not.
+using BatchChanges = std::vector<checkpoint::BatchChange>;
 
 struct StartRecord {
   int attempt = 0;
@@ -20,7 +25,8 @@ struct StartRecord {
   std::string version;
   std::int64_t parameters = 0;
   std::int64_t steps = 0;
-  int batch_size = 0;
+  int batch_size = 0;    // of growth, the first one's
+  BatchChanges batches;  // as the checkpoint resumed from has them
   int ranks = 1;
   int ranks_per_node = 1;
   std::vector<std::string> hosts;          // of each node, in the order of their ranks
@@ -28,6 +34,7 @@ struct StartRecord {
   double peak_flops = 0;                   // per second, all ranks; what mfu is measured by
   std::vector<std::int64_t> bucket_bytes;  // in the order of reduction
   std::int64_t first_step = 0;             // steps already done by the checkpoint resumed from
+  std::optional<double> first_progress;    // of growth: as StepRecord::progress
   std::string checkpoint;                  // its name; empty when starting from scratch
   std::string metric;                      // of the target; the task's when there is none
   std::optional<double> target;
@@ -71,6 +78,8 @@ struct StepRecord {
   // backward): measured, where the device computes on the host; as the micro-batches' FLOPs predict
   // it; and (stages − 1) / micro-batches, as if all were equal (pipeline_schedule.h).
   std::optional<double> bubble, bubble_predicted, bubble_even;
+  // With a batch that grows: how many steps of the first batch all steps so far are worth.
+  std::optional<double> progress;
   double loss_scale = 1;  // float16: the factor of the gradients
   bool skipped = false;   // float16: the gradients overflowed, nothing was updated
 };
@@ -157,6 +166,14 @@ struct DivergenceRecord {
   std::int64_t skipped_steps = 0;  // whose samples these leave out
   std::string message;             // all of it, for people
 };
+// The batch is to grow, as was decided after a step that looked at the gradient's noise. An attempt
+// that repeats that step says it again.
+struct BatchRecord {
+  std::int64_t step = 0;  // the first one of that size
+  std::int64_t size = 0;
+  std::optional<double> noise_scale;  // by which it was decided; its lower end, at 95 %
+  double noise_scale_low = 0;
+};
 struct EndRecord {
   std::string reason;     // target, steps, stopped, deadline, diverged, failed, fenced
   std::int64_t step = 0;  // the last one done; of a divergence, the one that diverged
@@ -173,7 +190,7 @@ struct JournalRecord {
   double utc_seconds = 0;
   double seconds = 0;  // monotonic, since the attempt's start
   std::variant<StartRecord, StepRecord, EvalRecord, CheckpointRecord, PhaseRecord, WarningRecord,
-               EndRecord, HeartbeatRecord, TrialRecord, DivergenceRecord, RanksRecord,
+               EndRecord, HeartbeatRecord, TrialRecord, DivergenceRecord, RanksRecord, BatchRecord,
                UnknownRecord>
       body;
 };

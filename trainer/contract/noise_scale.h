@@ -29,6 +29,9 @@ class NoiseScale {
  public:
   // Of samples: of a step, and M₀ of the efficiency.
   NoiseScale(std::int64_t batch, std::int64_t base_batch);
+  // Steps have so many samples from now on. What was observed before still counts: of noise and
+  // signal, which are averaged, only the noise of a step's mean depends on the batch, as 1/batch.
+  void set_batch(std::int64_t batch);
   // Steps whose norms are not finite, or with a half that counted nothing, are passed over.
   void observe(const HalfNorms& step);
 
@@ -43,8 +46,8 @@ class NoiseScale {
   [[nodiscard]] std::optional<double> efficiency() const;
   static constexpr int kLeastSteps = 10;
 
-  // All that later estimates depend on, for checkpoints. What is not finite is taken for nothing
-  // observed.
+  // All that later estimates depend on, for checkpoints, beside the batch: restored is what was
+  // observed with the batch as it is. What is not finite is taken for nothing observed.
   static constexpr std::size_t kStateSize = 10;
   using State = std::array<double, kStateSize>;
   [[nodiscard]] State state() const;

@@ -20,6 +20,7 @@ using base::Table;
 const std::vector<std::string> kGelus{"erf", "tanh"};
 const std::vector<std::string> kOptimizers{"adamw", "lamb"};
 const std::vector<std::string> kSchedules{"constant", "linear", "polynomial"};
+const std::vector<std::string> kGrowths{"none", "square_root", "adascale"};
 const std::vector<std::string> kClips{"none", "global", "bucket", "rank"};
 const std::vector<std::string> kBucketPolicies{"plan", "bytes", "one", "per_layer"};
 const std::vector<std::string> kBalances{"none", "stratified", "global_presort", "exchange",
@@ -221,6 +222,8 @@ void read_policies(Table& root, RunConfig* config) {
   Table batch = root.table("batch");
   read_range(batch, "size", &config->batch_size, 1, kMaxBatch);
   read_range(batch, "micro", &config->micro_batch_size, 0, config->batch_size);
+  batch.read_enum("growth", kGrowths, &config->growth);
+  read_range(batch, "max_size", &config->max_batch, 0, kMaxBatch);
   batch.finish();
   Table clip = root.table("clip");
   clip.read_enum("mode", kClips, &config->clip);
@@ -259,6 +262,13 @@ void check_parallel(Table& root, const RunConfig& config) {
   const std::size_t dot = refusal->key.rfind('.');
   if (dot == std::string::npos) root.fail(refusal->key, refusal->message);
   root.table(refusal->key.substr(0, dot)).fail(refusal->key.substr(dot + 1), refusal->message);
+}
+
+void check_growth(Table& root, const RunConfig& config) {
+  const std::optional<GrowthRefusal> refusal = refuse_growth(config);
+  if (!refusal) return;
+  if (refusal->section.empty()) root.fail(refusal->key, refusal->message);
+  root.table(refusal->section).fail(refusal->key, refusal->message);
 }
 
 void read_ranks(Table& root, RunConfig* config) {
@@ -382,6 +392,7 @@ const std::vector<std::string>& attention_names() {
 }
 const std::string& name_of(Precision precision) { return name_of(kDtypes, precision); }
 const std::string& name_of(OptimizerKind kind) { return name_of(kOptimizers, kind); }
+const std::string& name_of(BatchGrowth growth) { return name_of(kGrowths, growth); }
 const std::string& name_of(MllogDivision division) { return name_of(kDivisions, division); }
 
 const std::string& name_of(TargetMetric metric) { return name_of(kMetrics, metric); }
@@ -432,6 +443,7 @@ RunConfig read_run_config(Table& root) {
   read_ranks(root, &config);
   root.read("shuffle_labels", &config.shuffle_labels);
   read_mllog(root, &config);
+  check_growth(root, config);
   config.slurm = read_slurm_resources(root, config.ranks, config.ranks_per_node);
   return config;
 }
@@ -506,6 +518,10 @@ std::string to_json(const RunConfig& config) {
                        {"power", optimizer.power},
                        {"end_learning_rate", optimizer.end_learning_rate}};
   json["batch"] = {{"size", config.batch_size}, {"micro", config.micro_batch_size}};
+  if (grows(config)) {
+    json["batch"]["growth"] = name_of(config.growth);
+    json["batch"]["max_size"] = config.max_batch;
+  }
   json["clip"] = {{"mode", name_of(kClips, config.clip)}, {"norm", config.clip_norm}};
   json["steps"] = config.steps;
   json["evaluate"] = {{"every", config.evaluate_every}, {"samples", config.evaluate_samples}};

@@ -24,6 +24,8 @@ namespace regatta::trainer::contract {
 
 enum class OptimizerKind { AdamW, Lamb };
 enum class ScheduleKind { Constant, Linear, Polynomial };
+// Of the learning rate with a batch that grows (batch_schedule.h).
+enum class BatchGrowth { None, SquareRoot, AdaScale };
 // Of the gradient, by its norm. Global: after the reduction. Bucket, Rank: each rank limits its own
 // part of each bucket, or its whole gradient, before the reduction, so that the sum keeps the limit
 // (Samsung, arXiv 2402.02447).
@@ -145,11 +147,13 @@ struct RunConfig {
   QuestionConfig questions;         // of model.task QuestionAnswering
   FineTuningConfig fine_tuning;
   OptimizerConfig optimizer;
-  int batch_size = 32;       // samples per optimizer step, over all ranks
+  int batch_size = 32;  // samples per optimizer step, over all ranks; of growth, the first one's
+  BatchGrowth growth = BatchGrowth::None;
+  int max_batch = 0;         // of growth, which always says it
   int micro_batch_size = 0;  // samples per forward/backward of a rank; 0: all at once
   ClipMode clip = ClipMode::Global;
   double clip_norm = 1.0;
-  std::int64_t steps = 1000;
+  std::int64_t steps = 1000;  // of batch_size samples; with growth, optimizer steps are fewer
   std::int64_t evaluate_every = 100;  // steps; also after the last one
   // At most; fixed for the whole run. 0, a task's default: all there are. Of a task, questions or
   // examples.
@@ -195,6 +199,18 @@ struct RunConfig {
 [[nodiscard]] const std::string& name_of(Precision precision);
 [[nodiscard]] const std::string& name_of(OptimizerKind kind);
 [[nodiscard]] const std::string& name_of(MllogDivision division);
+[[nodiscard]] const std::string& name_of(BatchGrowth growth);
+
+[[nodiscard]] inline bool grows(const RunConfig& config) {
+  return config.growth != BatchGrowth::None;
+}
+// Why the run cannot have a batch that grows, and the key that is in the way; nothing: it can, or
+// has none. Also of what a command line adds.
+struct GrowthRefusal {
+  std::string section, key;  // "batch", "growth"
+  std::string message;       // what is the matter and what to do
+};
+[[nodiscard]] std::optional<GrowthRefusal> refuse_growth(const RunConfig& config);
 
 // What a task is judged by if nothing else is said, and as the journal names it.
 [[nodiscard]] TargetMetric standard_metric(Task task);

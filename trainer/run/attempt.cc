@@ -14,8 +14,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "base/wording.h"
 #include "trainer/device/device_peak.h"
-#include "trainer/model/initial_weights.h"
 #include "trainer/plugins/environment.h"
 #include "trainer/ranks/rank_agreement.h"
 #include "trainer/run/launcher.h"
@@ -28,7 +28,6 @@ namespace regatta::trainer::run {
 namespace {
 
 constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
-constexpr std::uint64_t kEndBytes = 64U << 10U;  // of a journal, that hold how it ended
 // Bytes per second that a first checkpoint is reckoned with, until one was timed.
 constexpr double kSlowDisk = 200e6;
 constexpr double kRanksPause = 1;  // seconds, between two records of all ranks
@@ -46,30 +45,6 @@ contract::RunConfig complete_config(const AttemptContext& context, const RunData
   config.threads = threads_of(context);
   config.ranks_per_node = context.group.ranks_per_node();
   return config;
-}
-
-// Of earlier attempts, as the ends of their journals say.
-struct Past {
-  bool trained = false;               // a step
-  std::optional<std::int64_t> ended;  // the step at which the run had come to its end
-};
-
-Past past_of(const AttemptContext& context) {
-  Past past;
-  for (const contract::AttemptName& attempt : context.directory.attempts()) {
-    const base::Path journal = context.directory.journal_path(attempt);
-    if (!context.files.exists(journal)) continue;
-    for (const contract::JournalRecord& record :
-         contract::parse_journal(base::read_tail(context.files, journal, kEndBytes)).records) {
-      const auto* end = std::get_if<contract::EndRecord>(&record.body);
-      past.trained |= std::holds_alternative<contract::StepRecord>(record.body) ||
-                      (end != nullptr && end->step > 0);
-      if (end != nullptr && end->exit_code == static_cast<int>(contract::ExitCode::Finished)) {
-        past.ended = end->step;
-      }
-    }
-  }
-  return past;
 }
 
 // What Slurm calls the node that it started this rank on; else the machine's own name.
@@ -356,95 +331,6 @@ Deadline AttemptRunner::make_deadline() const {
   return {context_.clock.monotonic_seconds() + left, node_bytes_ / kSlowDisk};
 }
 
-Resumed AttemptRunner::load_state(const std::optional<std::int64_t>& diverged_at) {
-  Resumed start;
-  std::optional<step::Snapshot> other;  // where this rank's own snapshot is of a part only
-  step::TrainingState first;
-  step::StateShard state;
-  ranks::run_on_all_ranks(context_.group.host(), [&] {
-    if (!writes()) return;
-    const bool whole = step::is_whole(snapshot_->shard(), table_);
-    if (!whole) other.emplace(device_, table_, step::whole_state(table_), 0, 1, true);
-    step::Snapshot& into = whole ? *snapshot_ : *other;
-    std::vector<contract::CheckpointRecord> skipped;
-    const std::optional<Resumed> resumed = diverged_at
-                                               ? keeper_.load_before(*diverged_at, &into, &skipped)
-                                               : keeper_.load(&into, &skipped);
-    report_skipped(skipped, resumed.has_value());
-    if (resumed) {
-      start = *resumed;
-      state = into.shard();
-    } else {
-      start.step = begin(&first);
-      state = first.whole(table_);
-    }
-  });
-  loop_.load(state);
-  std::int64_t header[2] = {start.step, std::ssize(start.rollbacks)};
-  context_.group.host().broadcast(header, sizeof header, 0);
-  start.step = header[0];
-  start.rollbacks.resize(static_cast<std::size_t>(header[1]));
-  if (header[1] > 0) {
-    context_.group.host().broadcast(start.rollbacks.data(),
-                                    header[1] * static_cast<std::int64_t>(sizeof(Rollback)), 0);
-  }
-  return start;
-}
-
-// The step that the run begins at: where its first state has moments, the one behind them.
-std::int64_t AttemptRunner::begin(step::TrainingState* state) {
-  for (const std::string& warning : inputs_->data->warnings()) {
-    context_.journal.write(contract::WarningRecord{warning});
-    if (writes()) base::log(base::LogLevel::Warning, warning);
-  }
-  if (!config_.from) {
-    state->parameters = model::initial_weights(table_, config_.seed, config_.threads);
-    return 0;
-  }
-  base::check(context_.options.first_state != nullptr, "who starts a run knows how it begins");
-  FirstState first = context_.options.first_state(config_, *inputs_->data);
-  if (first.step >= config_.steps) {
-    throw base::Error(base::Code::User, base::printable(config_.from->path) + " has done " +
-                                            std::to_string(first.step) +
-                                            " steps, the run file asks for " +
-                                            std::to_string(config_.steps) +
-                                            "; raise steps, or leave from.optimizer out");
-  }
-  for (const std::string& note : first.notes) {
-    context_.journal.write(contract::WarningRecord{note});
-    if (writes()) base::log(base::LogLevel::Info, note);
-  }
-  state->parameters = std::move(first.parameters);
-  state->first_moment = std::move(first.first_moment);
-  state->second_moment = std::move(first.second_moment);
-  return first.step;
-}
-
-void AttemptRunner::report_skipped(const std::vector<contract::CheckpointRecord>& skipped,
-                                   bool found_another) {
-  for (const contract::CheckpointRecord& record : skipped) {
-    context_.journal.write(record);
-    base::log(base::LogLevel::Warning,
-              "checkpoint " + record.name + " was skipped: " + record.message);
-  }
-  if (skipped.empty() || found_another) return;
-  const std::string none =
-      "none of the run's checkpoints can be used (" + std::to_string(skipped.size()) + " skipped)";
-  // Who extends or forks a run means to go on.
-  const Past past = past_of(context_);
-  if (past.ended || !past.trained) {
-    throw base::Error(base::Code::User,
-                      none +
-                          (past.ended ? ", and it had ended at step " + std::to_string(*past.ended)
-                                      : ", and it was to go on from one of them") +
-                          "; restore one, or submit a new run to begin at step 0");
-  }
-  const std::string text =
-      none + ", so training starts from step 0; stop the run if one of them can be restored";
-  context_.journal.write(contract::WarningRecord{text});
-  base::log(base::LogLevel::Warning, text);
-}
-
 void AttemptRunner::announce() {
   contract::StartRecord record;
   record.attempt = context_.name.number;
@@ -472,6 +358,10 @@ void AttemptRunner::announce() {
     }
   }
   record.first_step = start_.step;
+  if (const std::optional<step::BatchGrowthState>& growth = start_.growth) {
+    record.batches = growth->batches;
+    record.first_progress = growth->progress;
+  }
   record.checkpoint = start_.name;
   record.metric = contract::metric_of(config_);
   record.target = target_;
@@ -506,7 +396,7 @@ contract::EndRecord AttemptRunner::train(std::int64_t done) {
     if (evaluate(done) && config_.stop_at_target) return finish("target", done);
   }
   context_.journal.write(contract::PhaseRecord{"training"});
-  while (done < config_.steps) {
+  while (!loop_.is_over(done)) {
     const bool was_writing = writer_.step_under_way() >= 0;
     contract::StepRecord step;
     try {
@@ -528,6 +418,7 @@ contract::EndRecord AttemptRunner::train(std::int64_t done) {
       step.bucket_finished.clear();
     }
     context_.journal.write(step);
+    if (loop_.decided()) tell_batch(*loop_.decided());
     tell_ranks();
     warn_of_peak(step.mfu);
     const step::StepFlags& agreed = loop_.agreed();
@@ -537,16 +428,25 @@ contract::EndRecord AttemptRunner::train(std::int64_t done) {
     if (evaluation_due(done) && evaluate(done) && config_.stop_at_target) {
       return finish("target", done);
     }
-    if (agreed.stop && done < config_.steps) return finish("stopped", done);
-    if (agreed.out_of_time && done < config_.steps) return finish("deadline", done);
-    const bool due = done % config_.checkpoint_every == 0 || agreed.checkpoint;
-    if (due && done < config_.steps) checkpoint(done);
+    if (loop_.is_over(done)) continue;
+    if (agreed.stop) return finish("stopped", done);
+    if (agreed.out_of_time) return finish("deadline", done);
+    if (done % config_.checkpoint_every == 0 || agreed.checkpoint) checkpoint(done);
   }
   return finish("steps", done);
 }
 
 bool AttemptRunner::evaluation_due(std::int64_t done) const {
-  return done % config_.evaluate_every == 0 || done == config_.steps;
+  return done % config_.evaluate_every == 0 || loop_.is_over(done);
+}
+
+void AttemptRunner::tell_batch(const contract::BatchRecord& record) {
+  context_.journal.write(record);
+  if (!writes()) return;
+  base::log(base::LogLevel::Info, "from step " + std::to_string(record.step) + " on a step has " +
+                                      std::to_string(record.size) +
+                                      " samples: the gradient's noise scale is at least " +
+                                      base::short_number(record.noise_scale_low));
 }
 
 bool AttemptRunner::evaluate(std::int64_t done) {
@@ -572,6 +472,7 @@ void AttemptRunner::checkpoint(std::int64_t done) {
   beat(done, watch::Phase::Checkpointing);
   journal(writer_.settle());
   keeper_.keep_plan(learning_.found());
+  keeper_.keep_growth(loop_.batch().state());
   const double since = context_.clock.monotonic_seconds();
   loop_.snapshot(snapshot_.get());
   // Of these weights or of none: keep_best compares it.

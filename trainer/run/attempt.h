@@ -78,6 +78,7 @@ class AttemptRunner {
   // Loads the state to begin with, or the one to go back to from a step that diverged; the same on
   // all ranks, its name and plan rank 0's.
   [[nodiscard]] Resumed load_state(const std::optional<std::int64_t>& diverged_at);
+  void tell_start(Resumed* start);
   [[nodiscard]] std::int64_t begin(step::TrainingState* state);
   // Journals and logs the checkpoints that were skipped in the search for a good one.
   void report_skipped(const std::vector<contract::CheckpointRecord>& skipped, bool found_another);
@@ -95,6 +96,7 @@ class AttemptRunner {
   [[nodiscard]] contract::EndRecord train(std::int64_t done);
   void learn_from_step(std::int64_t done, bool was_writing);
   void tell_ranks();
+  void tell_batch(const contract::BatchRecord& record);
   void warn_of_peak(double mfu);
   // Steps done where the run goes on; nothing when it stops.
   [[nodiscard]] std::optional<std::int64_t> go_back(const step::Diverged& error);

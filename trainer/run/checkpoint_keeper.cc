@@ -129,6 +129,7 @@ std::optional<Resumed> CheckpointKeeper::load_one_of(
   resumed.name = latest.checkpoint->name;
   resumed.plan = latest.checkpoint->manifest.plan;
   resumed.rollbacks = latest.checkpoint->manifest.rollbacks;
+  resumed.growth = latest.checkpoint->manifest.growth;
   resumed.metric = latest.checkpoint->manifest.value;
   const std::vector<std::string>& absent = latest.checkpoint->absent;
   const auto has = [&absent](const char* name) {
@@ -184,6 +185,12 @@ void CheckpointKeeper::write_shard(std::int64_t step, const step::StateShard& sh
                           optimizer, context_.clock);
 }
 
+std::int64_t CheckpointKeeper::samples_of(std::int64_t step) const {
+  const contract::BatchSchedule constant(context_.config.batch_size);
+  if (!growth_) return constant.samples_after(step);
+  return contract::BatchSchedule::of(growth_->batches).value_or(constant).samples_after(step);
+}
+
 checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
                                                    const std::optional<double>& metric) const {
   checkpoint::Manifest manifest;
@@ -191,13 +198,14 @@ checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
   manifest.execution = name_of(step).execution;
   manifest.epoch = context_.fence.epoch();
   manifest.step = step;
-  manifest.samples = step * context_.config.batch_size;
+  manifest.samples = samples_of(step);
   manifest.model_fingerprint = contract::model_fingerprint(context_.config.model);
   manifest.data_fingerprint = context_.data_fingerprint;
   manifest.metric = metric ? contract::metric_of(context_.config) : "";
   manifest.value = metric;
   manifest.plan = plan_;
   manifest.rollbacks = rollbacks_;
+  manifest.growth = growth_;
   manifest.utc_seconds = context_.clock.utc_seconds();
   manifest.versions = {{"regatta", REGATTA_VERSION},
                        {"compiler", __VERSION__},

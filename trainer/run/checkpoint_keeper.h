@@ -15,6 +15,7 @@
 #include "trainer/contract/run_config.h"
 #include "trainer/contract/run_directory.h"
 #include "trainer/run/rollback.h"
+#include "trainer/step/growing_batch.h"
 #include "trainer/step/snapshot.h"
 
 namespace regatta::trainer::run {
@@ -24,6 +25,7 @@ struct Resumed {
   std::string name;
   std::string plan;  // this and what follows: of its manifest
   std::vector<Rollback> rollbacks;
+  std::optional<step::BatchGrowthState> growth;
   std::optional<double> metric;
 };
 
@@ -61,9 +63,10 @@ class CheckpointKeeper {
   // The newest that is whole by its manifest; step -1 when there is none, or no list of them.
   [[nodiscard]] Resumed newest() const;
 
-  // What the manifests to come say about the run's plan, and of its rollbacks. After each of these
-  // checkpoints have other names, so that a step can have one again.
+  // What the manifests to come say about the run's plan, of a batch that grows, and of its
+  // rollbacks. After each of these checkpoints have other names, so that a step can have one again.
   void keep_plan(const std::string& text) { plan_ = text; }
+  void keep_growth(const std::optional<step::BatchGrowthState>& growth) { growth_ = growth; }
   void keep_rollbacks(const std::vector<Rollback>& rollbacks) { rollbacks_ = rollbacks; }
 
   // Writes this rank's files of the checkpoint of `step`. Throws what CheckpointStore::write_shard
@@ -89,6 +92,7 @@ class CheckpointKeeper {
       const std::optional<std::vector<std::string>>& names, step::Snapshot* whole,
       std::vector<contract::CheckpointRecord>* skipped);
   [[nodiscard]] checkpoint::CheckpointName name_of(std::int64_t step) const;
+  [[nodiscard]] std::int64_t samples_of(std::int64_t step) const;
   [[nodiscard]] checkpoint::Manifest manifest_of(std::int64_t step,
                                                  const std::optional<double>& metric) const;
   [[nodiscard]] std::vector<contract::CheckpointRecord> remove_old(std::int64_t step) const;
@@ -97,6 +101,7 @@ class CheckpointKeeper {
 
   CheckpointContext context_;
   std::string plan_;
+  std::optional<step::BatchGrowthState> growth_;
   std::vector<Rollback> rollbacks_;
   std::set<std::string> damaged_;  // that were found to be when they were read
 };

@@ -77,6 +77,11 @@ std::unique_ptr<MllogWriter> open_mllog(base::FileSystem& files,
   if (!config.mllog && instead.empty()) return nullptr;
   std::unique_ptr<MllogWriter> mllog;
   ranks::run_on_all_ranks(host, [&] {
+    if (contract::grows(config)) {
+      throw base::Error(base::Code::User,
+                        "--mllog says one batch size of a whole run, and the batch of this one "
+                        "grows; leave it out, or leave batch.growth out of the run file");
+    }
     if (host.rank() != 0) return;
     // Its first attempt tells it from another one that had its name.
     const std::string run =

@@ -5,21 +5,21 @@
 
 namespace regatta::trainer::samples {
 
-BatchPrefetcher::BatchPrefetcher(Collect collect, std::int64_t last_step)
-    : collect_(std::move(collect)), last_step_(last_step) {}
+BatchPrefetcher::BatchPrefetcher(Collect collect) : collect_(std::move(collect)) {}
 
-BatchPrefetcher::Taken BatchPrefetcher::take(std::int64_t step) {
+BatchPrefetcher::Taken BatchPrefetcher::take(const StepPlace& place,
+                                             const std::optional<StepPlace>& next) {
   Taken taken;
-  if (next_.valid() && next_step_ == step) {
+  if (next_.valid() && next_place_ == place) {
     taken.stalled = next_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
     taken.step = next_.get();
   } else {
     forget();  // one call at a time
-    taken.step = collect_(step);
+    taken.step = collect_(place);
   }
-  next_step_ = step + 1;
-  if (next_step_ <= last_step_) {
-    next_ = std::async(std::launch::async, [this, next = next_step_] { return collect_(next); });
+  if (next) {
+    next_place_ = *next;
+    next_ = std::async(std::launch::async, [this, place = *next] { return collect_(place); });
   }
   return taken;
 }

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <optional>
 #include <vector>
 
 #include "trainer/samples/batch.h"
+#include "trainer/samples/step_place.h"
 
 namespace regatta::trainer::samples {
 
@@ -19,25 +21,23 @@ struct StepBatches {
 
 class BatchPrefetcher {
  public:
-  // collect(step) depends on the step alone, and is called on other threads, one call at a time; no
-  // step beyond `last_step` is made ahead.
-  using Collect = std::function<StepBatches(std::int64_t step)>;
-  BatchPrefetcher(Collect collect, std::int64_t last_step);
+  // collect(place) depends on the place alone, and is called on other threads, one call at a time.
+  using Collect = std::function<StepBatches(const StepPlace& place)>;
+  explicit BatchPrefetcher(Collect collect);
 
   struct Taken {
     StepBatches step;
     bool stalled = false;  // they were in the making, and had to be waited for
   };
-  // The step's micro-batches; begins to make the next step's. Any order of steps is right, rising
-  // by one is fast. Throws what collect throws.
-  [[nodiscard]] Taken take(std::int64_t step);
+  // The step's micro-batches; begins to make those of `next`, if there is one. Any order of steps is
+  // right; to be asked for `next` next is fast. Throws what collect throws.
+  [[nodiscard]] Taken take(const StepPlace& place, const std::optional<StepPlace>& next);
   // Waits for what is being made, and forgets it: collect() depends on something else from now on.
   void forget();
 
  private:
   Collect collect_;
-  std::int64_t last_step_;
-  std::int64_t next_step_ = 0;
+  StepPlace next_place_;  // of next_
   std::future<StepBatches> next_;  // its destructor waits
 };
 

@@ -21,7 +21,7 @@ std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 struct StepSamples::State {
   SampleStream samples;
   ranks::HostCollectives& channel;
-  std::int64_t batch;
+  std::int64_t batch;  // of `stratified`, all steps'
   std::int32_t max_length;
   contract::Balance strategy;
   contract::ExchangeWay exchange;
@@ -58,36 +58,36 @@ struct StepSamples::State {
     return window_order[index((step - 1) % contract::kWindowSteps * batch + place)];
   }
   // The run's number of the sample at a place of the step.
-  [[nodiscard]] std::int64_t number(std::int64_t step, std::int64_t place) const {
-    if (!stratified()) return (step - 1) * batch + place;
-    return window * contract::kWindowSteps * batch + window_place(step, place);
+  [[nodiscard]] std::int64_t number(const StepPlace& at, std::int64_t place) const {
+    if (!stratified()) return at.first + place;
+    return window * contract::kWindowSteps * batch + window_place(at.step, place);
   }
 
   // Of all places, read here.
-  [[nodiscard]] std::vector<std::int32_t> lengths(std::int64_t step) const {
-    std::vector<std::int32_t> lengths(index(batch));
-    for (std::int64_t place = 0; place < batch; ++place) {
-      lengths[index(place)] = stratified() ? window_lengths[index(window_place(step, place))]
-                                           : samples.length(number(step, place));
+  [[nodiscard]] std::vector<std::int32_t> lengths(const StepPlace& at) const {
+    std::vector<std::int32_t> lengths(index(at.batch));
+    for (std::int64_t place = 0; place < at.batch; ++place) {
+      lengths[index(place)] = stratified() ? window_lengths[index(window_place(at.step, place))]
+                                           : samples.length(number(at, place));
     }
     return lengths;
   }
   // Of all places, each read by the rank that has it.
-  [[nodiscard]] std::vector<std::int32_t> gathered_lengths(std::int64_t step) const {
-    const std::int64_t most = (batch + options.ranks - 1) / options.ranks;
+  [[nodiscard]] std::vector<std::int32_t> gathered_lengths(const StepPlace& at) const {
+    const std::int64_t most = (at.batch + options.ranks - 1) / options.ranks;
     std::vector<std::int32_t> mine(index(most), 0), all(index(most * options.ranks));
-    for (std::int64_t i = 0; rank + i * options.ranks < batch; ++i) {
-      mine[index(i)] = samples.length(number(step, rank + i * options.ranks));
+    for (std::int64_t i = 0; rank + i * options.ranks < at.batch; ++i) {
+      mine[index(i)] = samples.length(number(at, rank + i * options.ranks));
     }
     channel.all_gather(mine.data(), most * static_cast<std::int64_t>(sizeof mine[0]), all.data());
-    std::vector<std::int32_t> lengths(index(batch));
-    for (std::int64_t place = 0; place < batch; ++place) {
+    std::vector<std::int32_t> lengths(index(at.batch));
+    for (std::int64_t place = 0; place < at.batch; ++place) {
       const std::int64_t from = place % options.ranks;
       const std::int32_t length = all[index(from * most + place / options.ranks)];
       if (length < 1 || length > max_length) {
         throw base::Error(base::Code::Retry,
                           "rank " + std::to_string(from) + " says that a sample of step " +
-                              std::to_string(step) + " has " + std::to_string(length) +
+                              std::to_string(at.step) + " has " + std::to_string(length) +
                               " tokens; the most is " + std::to_string(max_length));
       }
       lengths[index(place)] = length;
@@ -96,12 +96,12 @@ struct StepSamples::State {
   }
 
   // A rank's places of the step, ascending.
-  [[nodiscard]] contract::Assignment assignment(std::int64_t step) const {
+  [[nodiscard]] contract::Assignment assignment(const StepPlace& at) const {
     std::vector<std::int32_t> known;
     if (options.ranks == 1 || strategy == contract::Balance::None) {
-      known.assign(index(batch), 1);  // nobody looks
+      known.assign(index(at.batch), 1);  // nobody looks
     } else {
-      known = strategy == contract::Balance::Exchange ? gathered_lengths(step) : lengths(step);
+      known = strategy == contract::Balance::Exchange ? gathered_lengths(at) : lengths(at);
     }
     contract::BalanceOptions how = options;
     if (options.ranks == 1) how.strategy = contract::Balance::None;
@@ -112,18 +112,18 @@ struct StepSamples::State {
     return places;
   }
 
-  [[nodiscard]] StepShare read(std::int64_t step) const {
+  [[nodiscard]] StepShare read(const StepPlace& at) const {
     StepShare share;
-    share.ordinals = assignment(step)[index(rank)];
+    share.ordinals = assignment(at)[index(rank)];
     for (const std::int32_t place : share.ordinals) {
-      share.samples.push_back(samples.at(number(step, place)));
+      share.samples.push_back(samples.at(number(at, place)));
     }
     return share;
   }
 
   // Every rank makes its own samples and sends them to the ranks that train on them.
-  [[nodiscard]] StepShare move(std::int64_t step) const {
-    const contract::Assignment places = assignment(step);
+  [[nodiscard]] StepShare move(const StepPlace& at) const {
+    const contract::Assignment places = assignment(at);
     std::map<std::int32_t, Sample> here;
     ranks::Parcels to(index(options.ranks));
     StepShare share;
@@ -131,12 +131,12 @@ struct StepSamples::State {
       std::vector<PlacedSample> made;
       for (const std::int32_t place : places[index(other)]) {
         if (place % options.ranks != rank) continue;
-        made.push_back({place, samples.at(number(step, place))});
+        made.push_back({place, samples.at(number(at, place))});
       }
       if (other == rank) {
         for (PlacedSample& placed : made) here[placed.place] = std::move(placed.sample);
       } else if (!made.empty()) {
-        to[index(other)] = make_parcel(step, made);
+        to[index(other)] = make_parcel(at.step, made);
         share.moved_bytes += std::ssize(to[index(other)]);
       }
     }
@@ -150,7 +150,7 @@ struct StepSamples::State {
         if (place % options.ranks == other) expected.push_back(place);
       }
       if (expected.empty() && from[index(other)].empty()) continue;
-      for (PlacedSample& placed : open(from[index(other)], step, other, expected)) {
+      for (PlacedSample& placed : open(from[index(other)], at.step, other, expected)) {
         here[placed.place] = std::move(placed.sample);
       }
     }
@@ -204,11 +204,19 @@ StepSamples::StepSamples(const contract::RunConfig& config, SampleStream samples
 StepSamples::~StepSamples() = default;
 
 StepShare StepSamples::share(std::int64_t step) {
-  base::check(step >= 1, "step 1 is the first");
-  if (state_->stratified()) state_->find_window(step);
+  return share(StepPlace{step, state_->batch, (step - 1) * state_->batch});
+}
+
+StepShare StepSamples::share(const StepPlace& place) {
+  base::check(place.step >= 1 && place.batch > 0 && place.first >= 0, "step 1 is the first");
+  if (state_->stratified()) {
+    base::check(place.batch == state_->batch && place.first == (place.step - 1) * place.batch,
+                "windows are of steps of one batch");
+    state_->find_window(place.step);
+  }
   const bool moves = state_->strategy == contract::Balance::Exchange &&
                      state_->exchange == contract::ExchangeWay::Move && state_->options.ranks > 1;
-  return moves ? state_->move(step) : state_->read(step);
+  return moves ? state_->move(place) : state_->read(place);
 }
 
 }  // namespace regatta::trainer::samples

@@ -8,6 +8,7 @@
 #include "trainer/contract/run_config.h"
 #include "trainer/ranks/host_collectives.h"
 #include "trainer/samples/sample_stream.h"
+#include "trainer/samples/step_place.h"
 
 namespace regatta::trainer::samples {
 
@@ -27,8 +28,10 @@ class StepSamples {
   StepSamples(const StepSamples&) = delete;
   StepSamples& operator=(const StepSamples&) = delete;
 
-  // Step 1 is the first. One thread at a time, any thread. With `exchange` every rank asks for the
-  // same steps in the same order.
+  // One thread at a time, any thread. With `exchange` every rank asks for the same steps in the same
+  // order. `stratified` takes steps of one batch only, each behind those before it.
+  [[nodiscard]] StepShare share(const StepPlace& place);
+  // Of steps of config.batch_size, the first of which begins the stream.
   [[nodiscard]] StepShare share(std::int64_t step);
 
  private:

@@ -20,17 +20,14 @@ int depth_of(const std::string& tensor, int layers) {
 
 }  // namespace
 
-double learning_rate(const contract::OptimizerConfig& config, std::int64_t steps,
-                     std::int64_t step) {
-  if (step <= config.warmup_steps && config.warmup_steps > 0) {
-    return config.learning_rate * static_cast<double>(step) /
-           static_cast<double>(config.warmup_steps);
-  }
+double learning_rate(const contract::OptimizerConfig& config, std::int64_t steps, double step) {
+  const auto warmup = static_cast<double>(config.warmup_steps);
+  if (step <= warmup && warmup > 0) return config.learning_rate * step / warmup;
   if (config.schedule == contract::ScheduleKind::Constant) return config.learning_rate;
   const std::int64_t end = config.decay_steps > 0 ? config.decay_steps : steps;
   const auto length = static_cast<double>(std::max<std::int64_t>(1, end - config.warmup_steps));
   // Of the decay's steps before this one: the first still has the full rate.
-  const auto done = static_cast<double>(step - 1 - config.warmup_steps);
+  const double done = std::max(0.0, step - 1 - warmup);
   const double progress = std::min(1.0, done / length);
   const double power = config.schedule == contract::ScheduleKind::Polynomial ? config.power : 1.0;
   return config.end_learning_rate +

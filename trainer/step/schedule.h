@@ -15,8 +15,10 @@ namespace regatta::trainer::step {
 // it, and end_learning_rate is for the steps after it. So no step is taken at rate 0; the warm-up
 // is a step ahead of transformers', whose first step has rate 0. (google-research/bert,
 // optimization.py: without warm-up the same with power 1; with it, the decay starts at step 1.)
+// Of a batch that grows, `step` lies between two: one more than the steps of the first batch that
+// those before it are worth.
 [[nodiscard]] double learning_rate(const contract::OptimizerConfig& config, std::int64_t steps,
-                                   std::int64_t step);
+                                   double step);
 
 // By what a step's learning rate is multiplied for each tensor of the table: 0 for those that are
 // frozen, 1 for the head, pooler included, layer_decay for the last layer, its square for the one

@@ -108,6 +108,14 @@ std::vector<topology::plan::Bucket> buckets_for(const model::Bert& model,
   return stage_buckets(all, contract::stage_tensors(model.shape(), model.table(), model.stage()));
 }
 
+// Of a rank. A step of a batch that has grown is more of them, not larger ones, so that it needs the
+// memory of the first.
+int micro_batch_of(const contract::RunConfig& config) {
+  if (config.micro_batch_size > 0 || !contract::grows(config)) return config.micro_batch_size;
+  const int replicas = contract::rank_grid(config).data;
+  return (config.batch_size + replicas - 1) / replicas;
+}
+
 contract::NoiseScale noise_scale_of(const contract::RunConfig& config) {
   return {config.batch_size, std::max(1, config.base_batch)};
 }
@@ -182,10 +190,11 @@ TrainLoop::TrainLoop(device::Device& device, ranks::Communicator& communicator,
       loss_scaler_(config.dtype),
       noise_scale_(noise_scale_of(config)),
       raw_noise_scale_(noise_scale_of(config)),
+      batch_(config),
       results_(device, 4 * (kSumCount + 1)),
       channel_(stage_ranks_.data().open_channel()),
       samples_(among_replicas(config_), std::move(samples), *channel_),
-      prefetcher_([this](std::int64_t step) { return collect_micro_batches(step); }, config.steps) {
+      prefetcher_([this](const samples::StepPlace& at) { return collect_micro_batches(at); }) {
   base::check(config.ranks == communicator.ranks(), "the run has as many ranks as its file says");
   if (stages_.size() > 1) {
     pipeline_.emplace(stage_ranks_, config.parallel.schedule, clock, model_);
@@ -211,9 +220,9 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
 
   // dataset shards → sampler → balancer → collator: one step ahead, on another thread
   timer.enter(watch::Phase::Data);
-  const samples::BatchPrefetcher::Taken taken = prefetcher_.take(step);
+  const samples::BatchPrefetcher::Taken taken = take_batches(step);
   record.input_stalled = taken.stalled;
-  const LossScales scales = agree_on_scales(taken.step);
+  const LossScales scales = agree_on_scales(taken.step, batch_.schedule().batch_at(step));
   timer.lap(&record.data_seconds);
   const bool measures = measures_noise_of(step);
   if (measures) measure_half(taken.step, step, scales.half, timer);
@@ -245,7 +254,9 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   ranks_ = std::move(all.each);
   ranks_.step = step;
   pace_.disturbed = pace_.disturbed || measures;
+  batch_.count(step, noise_scale_);
   if (measures) observe_noise(scales.half, scales.step);
+  grow_batch(step, measures);
   describe(all, scales.step, &record);
   if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
     diverge(record, taken.step.batches, scales.step);
@@ -253,21 +264,38 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   return record;
 }
 
-// sampler → balancer → collator: this rank's share of the step, packed.
-samples::StepBatches TrainLoop::collect_micro_batches(std::int64_t step) {
-  const samples::StepShare share = samples_.share(step + skipped_steps_);
+samples::StepPlace TrainLoop::place_of(std::int64_t step) const {
+  const contract::BatchSchedule& schedule = batch_.schedule();
+  return {step, schedule.batch_at(step), schedule.samples_before(step + skipped_steps_)};
+}
+
+samples::BatchPrefetcher::Taken TrainLoop::take_batches(std::int64_t step) {
+  const samples::StepPlace place = place_of(step);
+  noise_scale_.set_batch(place.batch);
+  raw_noise_scale_.set_batch(place.batch);
+  if (batch_.is_last(step, noise_scale_)) return prefetcher_.take(place, std::nullopt);
+  return prefetcher_.take(place, place_of(step + 1));
+}
+
+// sampler → balancer → collator: this rank's share of the step, packed. On any thread: reads nothing
+// that a step changes.
+samples::StepBatches TrainLoop::collect_micro_batches(const samples::StepPlace& place) {
+  const samples::StepShare share =
+      samples_.share({place.step + skipped_steps_, place.batch, place.first});
   samples::StepBatches batches;
   batches.moved_bytes = share.moved_bytes;
-  batches.batches = micro_batches(share, config_.micro_batch_size);
-  if (!measures_noise_of(step)) return batches;
-  const std::vector<bool> in_half = half_of_step(config_.seed, step, config_.batch_size);
+  const int most = micro_batch_of(config_);
+  batches.batches = micro_batches(share, most);
+  if (!measures_noise_of(place.step)) return batches;
+  const std::vector<bool> in_half =
+      half_of_step(config_.seed, place.step, static_cast<int>(place.batch));
   samples::StepShare half;
   for (std::size_t i = 0; i < share.samples.size(); ++i) {
     if (!in_half[static_cast<std::size_t>(share.ordinals[i])]) continue;
     half.ordinals.push_back(share.ordinals[i]);
     half.samples.push_back(share.samples[i]);
   }
-  batches.half = micro_batches(half, config_.micro_batch_size);
+  batches.half = micro_batches(half, most);
   return batches;
 }
 
@@ -276,7 +304,8 @@ bool TrainLoop::measures_noise_of(std::int64_t step) const {
 }
 
 // By what all ranks counted. The half's is negative (measure_half).
-TrainLoop::LossScales TrainLoop::agree_on_scales(const samples::StepBatches& batches) {
+TrainLoop::LossScales TrainLoop::agree_on_scales(const samples::StepBatches& batches,
+                                                 std::int64_t batch) {
   double masked[] = {static_cast<double>(sizes_of(batches.batches).masked),
                      static_cast<double>(sizes_of(batches.half).masked)};
   stage_ranks_.data().host().all_reduce_sum(masked, 2);
@@ -284,8 +313,7 @@ TrainLoop::LossScales TrainLoop::agree_on_scales(const samples::StepBatches& bat
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(x));
   };
   const double factor = loss_scaler_.factor();
-  return {{count(masked[0]), config_.batch_size, factor},
-          {count(masked[1]), config_.batch_size / 2, -factor}};
+  return {{count(masked[0]), batch, factor}, {count(masked[1]), batch / 2, -factor}};
 }
 
 // The gradient of the step's half alone, with the step's masks, before the step begins: h, negated,
@@ -368,7 +396,9 @@ double TrainLoop::predicted_bubble(const std::vector<samples::PackedBatch>& batc
 
 // With sharded state, new weights are on their way to the next forward afterwards.
 void TrainLoop::update(const model::LossScale& scale, contract::StepRecord* record) {
-  record->learning_rate = learning_rate(config_.optimizer, config_.steps, record->step);
+  record->learning_rate =
+      learning_rate(config_.optimizer, config_.steps, batch_.progress_before(record->step) + 1) *
+      batch_.rate_factor(record->step, noise_scale_);
   gatherer_.finish_all();  // what no forward of this step has asked for
   optimizer_.update(model_, {record->step, record->learning_rate, scale.factor});
   if (config_.sharding.optimizer) {
@@ -422,6 +452,7 @@ void TrainLoop::describe(const StepExchange& all, const model::LossScale& scale,
   record->flops = all.flops;
   record->moved_bytes = all.moved_bytes;
   record->imbalance = all.imbalance;
+  if (batch_.grows()) record->progress = batch_.progress_before(record->step + 1);
   record->bubble = all.bubble;
   record->bubble_predicted = all.bubble_predicted;
   record->bubble_even = all.bubble_even;
@@ -456,6 +487,17 @@ void TrainLoop::observe_noise(const model::LossScale& half, const model::LossSca
   observe(norms.difference, norms.whole, &raw_noise_scale_);
   if (!norms.preconditioned) return;
   observe(norms.preconditioned->difference, norms.preconditioned->whole, &noise_scale_);
+}
+
+// By rank 0's figures: a last bit that another processor rounds otherwise may part no ranks.
+void TrainLoop::grow_batch(std::int64_t step, bool measured) {
+  decided_.reset();
+  if (!measured || !batch_.grows()) return;
+  NoiseStates noise{noise_scale_.state(), raw_noise_scale_.state()};
+  communicator_.host().broadcast(&noise, sizeof noise, 0);
+  noise_scale_.restore(noise[0]);
+  raw_noise_scale_.restore(noise[1]);
+  decided_ = batch_.decide(step, noise_scale_);
 }
 
 void TrainLoop::describe_noise(contract::StepRecord* record) const {

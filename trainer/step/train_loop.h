@@ -22,6 +22,7 @@
 #include "trainer/step/divergence.h"
 #include "trainer/step/evaluation.h"
 #include "trainer/step/gradient_reducer.h"
+#include "trainer/step/growing_batch.h"
 #include "trainer/step/loss_scaler.h"
 #include "trainer/step/noise_probe.h"
 #include "trainer/step/optimizer.h"
@@ -85,8 +86,14 @@ class TrainLoop {
 
   [[nodiscard]] const model::Bert& model() const { return model_; }
 
-  // Takes optimizer step `step` (1 is the first) and waits for it. Throws Diverged on all ranks.
+  // Takes optimizer step `step` (1 is the first) and waits for it. Throws Diverged on all ranks. Of
+  // a batch that grows, the one after the last or after that of begin_at().
   contract::StepRecord step(std::int64_t step);
+  // Whether the run is over with that step, the last one taken.
+  [[nodiscard]] bool is_over(std::int64_t done) const { return batch_.is_over(done); }
+  [[nodiscard]] const GrowingBatch& batch() const { return batch_; }
+  // What the last step decided of the batch, if anything.
+  [[nodiscard]] const std::optional<contract::BatchRecord>& decided() const { return decided_; }
   // What any rank asked for in the last step.
   [[nodiscard]] const StepFlags& agreed() const { return agreed_; }
   // How long it took; the same on all ranks.
@@ -108,6 +115,9 @@ class TrainLoop {
   // The same of a task's set, by its metrics; rank 0's are everybody's.
   contract::EvalRecord evaluate(const tasks::JudgedSet& set, std::int64_t step);
 
+  // Before load(): step `done` is the last one taken, and what its checkpoint says of a batch that
+  // grows. The same on all ranks. Throws as GrowingBatch::restore().
+  void begin_at(std::int64_t done, const std::optional<BatchGrowthState>& growth);
   // From rank 0's state, a whole one; others pass what they like. Without moments they are zero.
   void load(const StateShard& whole);
   void load(const TrainingState& state) { load(state.whole(model_.table())); }
@@ -127,12 +137,15 @@ class TrainLoop {
 
  private:
   // The parts of step(), in its order.
-  [[nodiscard]] samples::StepBatches collect_micro_batches(std::int64_t step);
+  [[nodiscard]] samples::StepPlace place_of(std::int64_t step) const;
+  [[nodiscard]] samples::BatchPrefetcher::Taken take_batches(std::int64_t step);
+  [[nodiscard]] samples::StepBatches collect_micro_batches(const samples::StepPlace& place);
   [[nodiscard]] bool measures_noise_of(std::int64_t step) const;
   struct LossScales {
     model::LossScale step, half;
   };
-  [[nodiscard]] LossScales agree_on_scales(const samples::StepBatches& batches);
+  [[nodiscard]] LossScales agree_on_scales(const samples::StepBatches& batches,
+                                           std::int64_t batch);
   void measure_half(const samples::StepBatches& batches, std::int64_t step,
                     const model::LossScale& scale, const StepTimer& timer);
   [[nodiscard]] model::Bert::Needed needed_weights();
@@ -148,6 +161,7 @@ class TrainLoop {
   void describe(const StepExchange& all, const model::LossScale& scale,
                 contract::StepRecord* record);
   void observe_noise(const model::LossScale& half, const model::LossScale& scale);
+  void grow_batch(std::int64_t step, bool measured);
   void describe_noise(contract::StepRecord* record) const;
   [[noreturn]] void diverge(const contract::StepRecord& record,
                             const std::vector<samples::PackedBatch>& batches,
@@ -176,6 +190,8 @@ class TrainLoop {
   std::optional<NoiseProbe> noise_probe_;  // nothing: the run does not look
   contract::NoiseScale noise_scale_,
       raw_noise_scale_;  // of preconditioned gradients, and as they are
+  GrowingBatch batch_;
+  std::optional<contract::BatchRecord> decided_;
   StepFlags agreed_;
   StepPace pace_;
   contract::RanksRecord ranks_;  // of the newest step

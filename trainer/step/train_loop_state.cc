@@ -11,6 +11,14 @@ using model::kCompute;
 
 }  // namespace
 
+void TrainLoop::begin_at(std::int64_t done, const std::optional<BatchGrowthState>& growth) {
+  batch_.restore(done, growth);
+  prefetcher_.forget();
+  const std::int64_t batch = batch_.schedule().batch_at(std::max<std::int64_t>(1, done));
+  noise_scale_.set_batch(batch);
+  raw_noise_scale_.set_batch(batch);
+}
+
 void TrainLoop::load(const StateShard& whole) {
   gatherer_.finish_all();  // no weights of a step before arrive later
   const bool source = communicator_.rank() == 0;

@@ -1,0 +1,107 @@
+#include "trainer/step/growing_batch.h"
+
+#include <string>
+
+#include "base/error.h"
+
+namespace regatta::trainer::step {
+
+GrowingBatch::GrowingBatch(const contract::RunConfig& config)
+    : growth_(config.growth),
+      first_(config.batch_size),
+      most_(config.max_batch),
+      steps_(config.steps),
+      schedule_(config.batch_size) {}
+
+double GrowingBatch::progress_before(std::int64_t step) const {
+  if (!grows()) return static_cast<double>(step - 1);
+  base::check(step == done_ + 1, "steps of a batch that grows follow one another");
+  return progress_;
+}
+
+bool GrowingBatch::is_over(std::int64_t done) const {
+  if (!grows()) return done >= steps_;
+  base::check(done == done_, "steps of a batch that grows follow one another");
+  return progress_ >= static_cast<double>(steps_);
+}
+
+// While nothing is known of the noise a larger batch is worth no more than the first.
+contract::BatchRatio GrowingBatch::ratio(std::int64_t step,
+                                         const contract::NoiseScale& noise) const {
+  contract::BatchRatio ratio{first_, schedule_.batch_at(step), 0};
+  if (const std::optional<contract::NoiseInterval> allowed = noise.interval()) {
+    ratio.noise_scale = noise.samples().value_or(allowed->low);
+  }
+  return ratio;
+}
+
+double GrowingBatch::rate_factor(std::int64_t step, const contract::NoiseScale& noise) const {
+  return contract::rate_factor(growth_, ratio(step, noise));
+}
+
+// Not a sum of quotients under SquareRoot, so that it is right to the last bit.
+double GrowingBatch::progress_after(std::int64_t step, const contract::NoiseScale& noise) const {
+  if (growth_ == contract::BatchGrowth::SquareRoot) {
+    return static_cast<double>(schedule_.samples_after(step)) / static_cast<double>(first_);
+  }
+  return progress_before(step) + (grows() ? contract::base_steps(growth_, ratio(step, noise)) : 1);
+}
+
+bool GrowingBatch::is_last(std::int64_t step, const contract::NoiseScale& noise) const {
+  return progress_after(step, noise) >= static_cast<double>(steps_);
+}
+
+void GrowingBatch::count(std::int64_t step, const contract::NoiseScale& noise) {
+  if (!grows()) return;
+  progress_ = progress_after(step, noise);
+  done_ = step;
+}
+
+std::optional<contract::BatchRecord> GrowingBatch::decide(std::int64_t step,
+                                                          const contract::NoiseScale& noise) {
+  const std::optional<contract::NoiseInterval> allowed = noise.interval();
+  if (!grows() || !allowed) return std::nullopt;
+  const std::optional<std::int64_t> larger =
+      contract::grown_batch(schedule_.newest(), most_, allowed->low);
+  if (!larger) return std::nullopt;
+  contract::BatchRecord record;
+  record.step = step + contract::kGrowthLead;
+  record.size = *larger;
+  record.noise_scale = noise.samples();
+  record.noise_scale_low = allowed->low;
+  schedule_.grow({record.step, record.size});
+  return record;
+}
+
+std::optional<BatchGrowthState> GrowingBatch::state() const {
+  if (!grows()) return std::nullopt;
+  return BatchGrowthState{schedule_.changes(), progress_};
+}
+
+void GrowingBatch::restore(std::int64_t done, const std::optional<BatchGrowthState>& state) {
+  const auto refuse = [](const std::string& message) {
+    throw base::Error(base::Code::User, message);
+  };
+  contract::BatchSchedule found(first_);
+  if (state) {
+    std::optional<contract::BatchSchedule> kept = contract::BatchSchedule::of(state->batches);
+    base::check(kept.has_value(), "a manifest's batches grow");
+    found = *kept;
+    const std::string at = "the checkpoint's batch has grown to " + std::to_string(found.newest());
+    if (!grows()) {
+      refuse(at + ", and batch.growth is none; set it to square_root or adascale");
+    }
+    if (found.first() != first_) {
+      refuse("the checkpoint's batch began with " + std::to_string(found.first()) +
+             ", and batch.size is " + std::to_string(first_) + "; set it to that");
+    }
+    if (found.newest() > most_) {
+      refuse(at + ", and batch.max_size is " + std::to_string(most_) + "; raise it");
+    }
+  }
+  schedule_ = found;
+  done_ = done;
+  progress_ = state ? state->progress : static_cast<double>(done);
+}
+
+}  // namespace regatta::trainer::step
