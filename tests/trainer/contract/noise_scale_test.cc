@@ -247,5 +247,67 @@ TEST(NoiseScale, StaysFiniteAtItsEdges) {
   }
 }
 
+// A batch that grows: the true φ is that of an item, whatever steps count, and no estimate may jump
+// with the batch. Intervals hold as often as before while steps of both sizes are in the averages.
+TEST(NoiseScale, OfABatchThatGrowsStaysThatOfTheGradient) {
+  constexpr int kRuns = 600;
+  constexpr double kTruth = 200;
+  for (const int after : {1, 10, 60}) {  // steps of the larger batch
+    std::mt19937_64 random(8);
+    int held = 0;
+    double mean = 0;
+    for (int run = 0; run < kRuns; ++run) {
+      contract::NoiseScale scale(64, 16);
+      const auto observe = [&](double items, int steps) {
+        scale.set_batch(static_cast<std::int64_t>(items));
+        for (int step = 0; step < steps; ++step) {
+          scale.observe(draw_step(items / 2, items / 2, 1.0, std::sqrt(kTruth), 100, &random));
+        }
+      };
+      observe(64, 60);
+      observe(256, after);
+      const contract::NoiseInterval interval = scale.interval().value();
+      held += interval.low <= kTruth && (!interval.high || kTruth <= *interval.high) ? 1 : 0;
+      mean += scale.samples().value() / kRuns;
+      const double phi = scale.samples().value();
+      ASSERT_DOUBLE_EQ(scale.efficiency().value(), (phi + 16) / (phi + 256));
+    }
+    EXPECT_NEAR(mean, kTruth, 0.03 * kTruth) << after << " steps after";
+    EXPECT_NEAR(static_cast<double>(held) / kRuns, 0.95, 4 * std::sqrt(0.95 * 0.05 / kRuns) + 0.02)
+        << after << " steps after";
+  }
+}
+
+// The same as if noise were averaged as tr Σ of a sample from the start: reckoned by hand.
+TEST(NoiseScale, AveragesTheNoiseOfASampleOverBatches) {
+  struct Row {
+    double batch, noise, signal;
+  };
+  std::vector<Row> rows;
+  for (int i = 0; i < 25; ++i) {
+    rows.push_back({i < 12 ? 8.0 : i < 18 ? 16.0 : 48.0, 3.0 + i % 4, 5.0 + i % 3});
+  }
+  contract::NoiseScale scale(8, 1), as_one(1, 1);
+  double trace = 0, signal = 0, weight = 1;
+  for (const Row& row : rows) {
+    scale.set_batch(static_cast<std::int64_t>(row.batch));
+    scale.observe({row.noise, row.signal + row.noise, 2, 2});
+    as_one.observe({row.noise * row.batch, row.signal + row.noise * row.batch, 2, 2});
+  }
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row, weight *= 0.98) {
+    trace += weight * row->batch * row->noise;
+    signal += weight * row->signal;
+  }
+  EXPECT_NEAR(scale.samples().value(), trace / signal, 1e-9 * trace / signal);
+  const contract::NoiseInterval interval = scale.interval().value();
+  const contract::NoiseInterval expected = as_one.interval().value();
+  EXPECT_NEAR(interval.low, expected.low, 1e-9 * expected.low);
+  EXPECT_NEAR(interval.high.value(), expected.high.value(), 1e-9 * expected.high.value());
+  // There and back: the batch is no part of what was observed.
+  contract::NoiseScale other = scale;
+  other.set_batch(8);
+  EXPECT_NEAR(other.samples().value(), scale.samples().value(), 1e-12 * trace / signal);
+}
+
 }  // namespace
 }  // namespace regatta::tests

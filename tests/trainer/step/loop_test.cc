@@ -217,9 +217,9 @@ TEST(Schedule, NoStepHasRateZero) {
         const auto k = static_cast<double>(step - 1);
         const auto w = static_cast<double>(warmup);
         const double expected = step <= warmup ? (k + 1) / w : (10 - k) / (10 - w);
-        EXPECT_NEAR(step::learning_rate(c, 10, step), expected, 1e-15)
+        EXPECT_NEAR(step::learning_rate(c, 10, static_cast<double>(step)), expected, 1e-15)
             << "warm-up " << warmup << ", step " << step;
-        EXPECT_GT(step::learning_rate(c, 10, step), 0);
+        EXPECT_GT(step::learning_rate(c, 10, static_cast<double>(step)), 0);
       }
     }
   }
