@@ -13,6 +13,7 @@
 #include "orchestrator/api/answers.h"
 #include "orchestrator/control/request_error.h"
 #include "orchestrator/control/run_lookup.h"
+#include "orchestrator/runs/batch_of_attempt.h"
 #include "orchestrator/runs/metrics.h"
 #include "orchestrator/store/series.h"
 
@@ -46,7 +47,7 @@ class Axis {
   }
   [[nodiscard]] double at(const runs::Attempt& attempt, std::int64_t step, double seconds) const {
     if (x_ == "step") return static_cast<double>(step);
-    if (x_ == "samples") return static_cast<double>(step) * attempt.batch_size;
+    if (x_ == "samples") return static_cast<double>(runs::samples_after(attempt, step));
     if (x_ == "device_hours") return hours_before_.at(attempt.row) + hours_of(attempt, seconds);
     const double wall = wall_.at(attempt.row, seconds);
     return x_ == "wall" ? wall : std::max(0.0, wall + before_first_step_);

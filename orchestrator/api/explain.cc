@@ -207,6 +207,12 @@ std::string next_of_silent(const runs::Run& run, const RunParts& parts) {
          another_attempt(run, "another attempt", "it") + look;
 }
 
+std::string end_of(const runs::RunSummary& summary) {
+  const std::string steps = std::to_string(summary.steps);
+  return summary.progress ? "when its steps are worth " + steps + " of its first batch"
+                          : "at step " + steps;
+}
+
 std::string next_of(const runs::Run& run, const RunParts& parts,
                     const std::optional<runs::Contact>& contact, double now_utc) {
   // A journal goes on without Slurm.
@@ -224,12 +230,12 @@ std::string next_of(const runs::Run& run, const RunParts& parts,
     case runs::RunState::Running:
       if (run.wait.category == runs::kSuspended) return "it trains on when its job is resumed";
       if (silent_seconds(run, now_utc)) return next_of_silent(run, parts);
-      if (run.summary.step > run.summary.steps) {
+      if (!run.summary.progress && run.summary.step > run.summary.steps) {
         return "this attempt goes on to the steps that its run file had when it began; `" +
                base::shown_command("regatta requeue", run.id) + "` makes the run end at step " +
                std::to_string(run.summary.steps);
       }
-      return "it ends at its target or at step " + std::to_string(run.summary.steps) +
+      return "it ends at its target or " + end_of(run.summary) +
              "; should an attempt end early, another " + another_attempt(run, "goes on", "begins");
     case runs::RunState::Stopping:
       if (run.wanted == runs::Wanted::Requeue) {

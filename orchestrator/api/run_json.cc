@@ -158,6 +158,10 @@ std::string steps_text(const runs::Run& run) {
   const runs::RunSummary& summary = run.summary;
   const std::string step = "step " + std::to_string(summary.step);
   const std::string steps = std::to_string(summary.steps);
+  if (summary.progress) {
+    return step + ", worth " + base::formatted("%.0f", std::floor(*summary.progress)) + " of " +
+           steps;
+  }
   if (summary.step <= summary.steps) return step + " of " + steps;
   const bool goes_on = run.state == runs::RunState::Running;
   return step + "; was to end at " + steps +
@@ -241,7 +245,10 @@ std::optional<double> silent_seconds(const runs::Run& run, double now_utc) {
   double bound = kSilentBesideTraining;
   if ((summary.phase.empty() || summary.phase == "training") && summary.step > 0 &&
       summary.samples_per_second.value_or(0) > 0) {
-    const double samples = static_cast<double>(summary.samples) / static_cast<double>(summary.step);
+    const double samples =
+        summary.batch_size > 0
+            ? static_cast<double>(summary.batch_size)
+            : static_cast<double>(summary.samples) / static_cast<double>(summary.step);
     bound = std::max(kSilentSeconds, kSilentSteps * samples / *summary.samples_per_second);
   }
   const double silence = now_utc - summary.last_record_utc;
@@ -285,7 +292,9 @@ std::string state_text(const runs::Run& run, int attempts, double now_utc) {
       if (summary.time_to_accuracy_seconds) {
         return "reached its target after " + base::human_seconds(*summary.time_to_accuracy_seconds);
       }
-      if (summary.step < summary.steps) return "ended at an earlier target, " + steps;
+      if (runs::steps_done(summary) < static_cast<double>(summary.steps)) {
+        return "ended at an earlier target, " + steps;
+      }
       return summary.target ? "finished without reaching its target, " + steps
                             : "finished, " + steps;
     case runs::RunState::Stopped:
@@ -340,6 +349,8 @@ const ChosenKeys& slim_keys() {
                                "step",
                                "steps",
                                "samples",
+                               "progress",
+                               "batch_size",
                                "metric",
                                "value",
                                "target",

@@ -3,11 +3,14 @@
 // there on the next controller does the rest. Nothing is started before run.json says the same.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/shell_words.h"
+#include "base/text.h"
+#include "base/wording.h"
 #include "checkpoint/store.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/control/run_lookup.h"
@@ -24,6 +27,8 @@ namespace {
 std::string command(const char* verb, const runs::Run& run) {
   return "`" + base::shown_command(verb, run.id) + "`";
 }
+
+std::string trained_text(double steps) { return base::formatted("%.0f", std::floor(steps)); }
 
 trainer::contract::RunConfig config_of(const runs::Run& run) {
   return trainer::contract::parse_run_config(run.config, "run.json");
@@ -107,8 +112,9 @@ bool Controller::alter(Alteration what, const std::string& name, const std::stri
   } else if (other_steps) {
     if (is_over(run))
       refuse(run, "is over; " + command("regatta extend --steps N", run) + " continues it");
-    if (changed.summary.steps <= run.summary.step) {
-      refuse(run, "has trained " + std::to_string(run.summary.step) + " steps; give more, or " +
+    if (static_cast<double>(changed.summary.steps) <= runs::steps_done(run.summary)) {
+      refuse(run, "has trained " + trained_text(runs::steps_done(run.summary)) +
+                      " steps; give more, or " +
                       command("regatta cancel", run) + " it");
     }
   }
@@ -159,9 +165,10 @@ void Controller::refuse_extension(const runs::Run& run, const runs::Run& changed
                          ? "; submit it anew"
                          : "; " + command("regatta resume", run) + " begins it again"));
   }
-  const std::int64_t trained = std::max(*newest, run.summary.step);
-  if (changed.summary.steps <= trained) {
-    refuse(run, "has trained " + std::to_string(trained) + " steps and would end at " +
+  // A step is worth at least one of the first batch.
+  const double trained = std::max(static_cast<double>(*newest), runs::steps_done(run.summary));
+  if (static_cast<double>(changed.summary.steps) <= trained) {
+    refuse(run, "has trained " + trained_text(trained) + " steps and would end at " +
                     std::to_string(changed.summary.steps) + "; give more steps");
   }
   if (changed.summary.time_to_accuracy_seconds && config_of(changed).stop_at_target) {
@@ -207,7 +214,9 @@ std::string Controller::config_to_write(OpenRun* open) {
 // that it has now.
 bool Controller::goes_further(const runs::Run& run, const runs::Attempt& attempt) {
   const runs::RunSummary& summary = run.summary;
-  if (!run.changed_utc || summary.step >= summary.steps) return false;
+  if (!run.changed_utc || runs::steps_done(summary) >= static_cast<double>(summary.steps)) {
+    return false;
+  }
   if (attempt.exit_code != static_cast<int>(trainer::contract::ExitCode::Finished)) return false;
   if (attempt.reason == "steps") return true;
   if (attempt.reason != "target") return false;

@@ -85,11 +85,13 @@ Controller::Accepted Controller::fork(const std::string& name, const ForkRequest
              wish = CheckpointWish{parent.id, parent.summary.metric, request.checkpoint}] {
               *origin = choose_checkpoint(*files, directory, wish);
             });
-  if (file.config.steps <= origin->step) {
+  const std::optional<checkpoint::BatchGrowthState>& growth = origin->manifest->growth;
+  const auto done = growth ? static_cast<std::int64_t>(growth->progress) : origin->step;
+  if (file.config.steps <= done) {
     throw base::Error(base::Code::User,
                       "the fork would end at step " + std::to_string(file.config.steps) +
-                          ", and its checkpoint is of step " + std::to_string(origin->step) +
-                          "; give it more steps",
+                          ", and its checkpoint is " + (growth ? "worth " : "of step ") +
+                          std::to_string(done) + (growth ? " steps" : "") + "; give it more steps",
                       "changes.steps");
   }
   store::NewRun run;

@@ -1,6 +1,9 @@
 #include "orchestrator/control/dependencies.h"
 
+#include <cmath>
+
 #include "base/shell_words.h"
+#include "base/wording.h"
 
 namespace regatta::orchestrator::control {
 namespace {
@@ -28,7 +31,11 @@ std::string what_it_does(const runs::Run& run) {
       return "is starting";
     case runs::RunState::Running:
       return "is " + (summary.phase.empty() ? "training" : summary.phase) + " (step " +
-             std::to_string(summary.step) + " of " + std::to_string(summary.steps) + ")";
+             std::to_string(summary.step) +
+             (summary.progress
+                  ? ", worth " + base::formatted("%.0f", std::floor(*summary.progress))
+                  : "") +
+             " of " + std::to_string(summary.steps) + ")";
     case runs::RunState::Stopping:
       return "is stopping";
     case runs::RunState::Failed:

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "orchestrator/runs/batch_of_attempt.h"
 #include "orchestrator/runs/crossing.h"
 #include "orchestrator/store/predictions.h"
 #include "orchestrator/store/series.h"
@@ -30,14 +31,15 @@ struct Apply {
     attempt.hosts = start.hosts;
     attempt.first_step = start.first_step;
     attempt.batch_size = start.batch_size;
+    attempt.batches = runs::batch_texts(start.batches);
     attempt.ranks = std::max(1, start.ranks);
     attempt.ranks_per_node = std::max(1, start.ranks_per_node);
     attempt.device = start.device;
     attempt.peak_flops = std::isfinite(start.peak_flops) ? std::max(0.0, start.peak_flops) : 0;
     attempt.slowest.reset();
     summary.steps = start.steps;
-    summary.step = start.first_step;
-    summary.samples = start.first_step * start.batch_size;
+    summary.progress = start.first_progress;
+    be_at(start.first_step);
     // Where the newest was skipped. A fork has written none of its own yet.
     if (summary.checkpoint.empty() && start.checkpoint != forked_checkpoint) {
       summary.checkpoint = start.checkpoint;
@@ -50,8 +52,8 @@ struct Apply {
   void operator()(const trainer::contract::StepRecord& step) const {
     if (!attempt.first_step_begin) attempt.first_step_begin = record.seconds - step.seconds;
     attempt.training_seconds += std::max(0.0, step.seconds);
-    summary.step = step.step;
-    summary.samples = step.step * attempt.batch_size;
+    be_at(step.step);
+    if (step.progress) summary.progress = step.progress;
     summary.loss = std::isfinite(step.loss) ? std::optional(step.loss) : std::nullopt;
   }
   void operator()(const trainer::contract::EvalRecord& evaluation) const {
@@ -88,11 +90,19 @@ struct Apply {
   void operator()(const trainer::contract::DivergenceRecord& divergence) const {
     if (divergence.action != "rollback") return;  // the end says it
     attempt.message = divergence.message;
-    summary.step = std::max<std::int64_t>(0, divergence.checkpoint_step);
-    summary.samples = summary.step * attempt.batch_size;
+    be_at(std::max<std::int64_t>(0, divergence.checkpoint_step));
     summary.loss.reset();
   }
+  void operator()(const trainer::contract::BatchRecord& batch) const {
+    runs::add_batch(batch, &attempt);
+  }
   void operator()(const trainer::contract::UnknownRecord&) const {}
+
+  void be_at(std::int64_t step) const {
+    summary.step = step;
+    summary.samples = runs::samples_after(attempt, step);
+    summary.batch_size = runs::batch_at(attempt, step);
+  }
 };
 
 }  // namespace

@@ -183,6 +183,11 @@ ParallelExperiment parse_parallel_experiment(std::string_view text, const std::s
     section.read_enum("order", run_order_names(), &experiment.order);
     section.finish();
   });
+  if (trainer::contract::grows(experiment.run)) {
+    throw base::Error(base::Code::User,
+                      source + ": batch.growth: layouts are compared at one batch size; leave it out",
+                      "batch.growth");
+  }
   for (std::size_t i = 0; i < items.size(); ++i) {
     check_layout(experiment.run, experiment.layouts[i], items[i]);
   }

@@ -71,6 +71,10 @@ std::vector<std::string> step_basis(const RunConfig& config, const GivenFigures&
                                 " tokens long on average"
                           : "every sample is " + std::to_string(config.data.max_length) +
                                 " tokens long, as --lengths names no table");
+  if (trainer::contract::grows(config)) {
+    basis.push_back("steps have " + std::to_string(config.batch_size) +
+                    " samples, with which the batch begins that grows");
+  }
   return basis;
 }
 

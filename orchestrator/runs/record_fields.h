@@ -23,6 +23,8 @@ void fields(Archive& archive, R& r) {
   archive(served("step"), r.step);
   archive(served("steps"), r.steps);
   archive(served("samples"), r.samples);
+  archive(served("progress"), r.progress);
+  archive(served("batch_size"), r.batch_size);
   archive(served("metric"), r.metric);
   archive(served("value"), r.value);
   archive(served("target"), r.target);
@@ -133,6 +135,7 @@ void fields(Archive& archive, R& r) {
   archive(kept("hosts"), r.hosts);
   archive(served("first_step"), r.first_step);
   archive(kept("batch_size"), r.batch_size);
+  archive(kept("batches"), r.batches);
   archive(kept("ranks"), r.ranks);
   archive(kept("ranks_per_node"), r.ranks_per_node);
   archive(kept("device"), r.device);

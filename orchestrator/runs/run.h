@@ -38,6 +38,10 @@ struct RunSummary {
   std::int64_t step = 0;
   std::int64_t steps = 0;
   std::int64_t samples = 0;
+  // Of a run whose batch grows: how many steps of its first batch its own are worth, which is what
+  // `steps` counts; else nothing. And what a step has now; 0: not known.
+  std::optional<double> progress;
+  std::int64_t batch_size = 0;
   std::string metric = "mlm_accuracy";
   std::optional<double> value;
   std::optional<double> target;  // empty: none, or it is not known before training begins
@@ -63,6 +67,10 @@ struct RunSummary {
 
   bool operator==(const RunSummary&) const = default;
 };
+// How far it is, in the steps that its run file counts.
+[[nodiscard]] inline double steps_done(const RunSummary& summary) {
+  return summary.progress.value_or(static_cast<double>(summary.step));
+}
 
 // Beside Run::reason, what is known of a wait. Empty: not known.
 struct Wait {
@@ -160,7 +168,8 @@ struct Attempt {
   std::string host;
   std::vector<std::string> hosts;  // one a node, where the journal says
   std::int64_t first_step = 0;
-  int batch_size = 0;
+  int batch_size = 0;                // of a batch that grows, the first
+  std::vector<std::string> batches;  // and all of them (batch_of_attempt.h)
   int ranks = 1;
   int ranks_per_node = 1;
   std::string device;     // empty: not known

@@ -474,6 +474,13 @@ ALTER TABLE steps ADD COLUMN bubble REAL;
 ALTER TABLE steps ADD COLUMN bubble_predicted REAL;
 )sql";
 
+// Of batches that grow.
+constexpr const char* kGrowingBatches = R"sql(
+ALTER TABLE runs ADD COLUMN progress REAL;
+ALTER TABLE runs ADD COLUMN batch_size INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE attempts ADD COLUMN batches TEXT NOT NULL DEFAULT '';
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion3,        kVersion4,
                                      kVersion5,        kVersion6,
@@ -485,7 +492,8 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kWebhookPlaces,   kChangeTable,
                                      kLearningRate,    kListIndexes,
                                      kListGeneration,  kEvaluationMetrics,
-                                     kRankTable,       kBubbles};
+                                     kRankTable,       kBubbles,
+                                     kGrowingBatches};
 // Their rows are numbered across all of them.
 constexpr const char* kTablesWithCursor[] = {"steps", "evaluations", "checkpoints", "warnings"};
 constexpr int kStepBlocksVersion = 15;

@@ -54,9 +54,20 @@ void check_objective(const SweepFile& file, const std::string& source) {
   }
 }
 
-// Keys that the sweep sets itself, from its budget, and those that say what trials are judged by.
+// Keys that the sweep sets itself, from its budget, those that say what trials are judged by, and
+// those by which a step would be worth another number of samples within a trial.
 void check_parameters(const SweepFile& file, const std::string& source) {
+  if (trainer::contract::grows(file.run)) {
+    refuse(source, "batch.growth",
+           "makes steps of other sizes, and a sweep's budget counts steps or samples of one; leave "
+           "it out");
+  }
   for (const SweepParameter& each : file.sweep.space.parameters()) {
+    if (each.key == "batch.growth" || each.key == "batch.max_size") {
+      refuse(source, "sweep.parameters." + each.key,
+             "makes steps of other sizes, and a sweep's budget counts steps or samples of one; "
+             "remove it");
+    }
     if (each.key == "task" || each.key.rfind("target.", 0) == 0) {
       refuse(source, "sweep.parameters." + each.key,
              "trials are judged by it, so all need the same; set it in the run file");

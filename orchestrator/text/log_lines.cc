@@ -52,7 +52,8 @@ std::string step_line(const Json& run) {
   if (!step.is_number_integer() || step.get<std::int64_t>() <= 0) return "";
   std::string begin = "-- step " + base::json_text(step);
   const Json steps = field(run, "steps");
-  if (steps.is_number_integer()) begin += "/" + base::json_text(steps);
+  const bool grows = field(run, "progress").is_number();  // then steps count another way
+  if (steps.is_number_integer() && !grows) begin += "/" + base::json_text(steps);
   begin += figure(field(run, "loss"), "loss ", "%.4g");
   const std::string rate = figure(field(run, "samples_per_second"), "", "%.4g") + " samples/s";
   std::string metric;

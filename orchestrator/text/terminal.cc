@@ -47,10 +47,16 @@ std::string share_text(const std::optional<double>& share) {
   return share ? base::percent(*share) : "-";
 }
 
+// In the steps that its run file counts: of a batch that grows, of the first one.
+double progress_of(const Json& run) {
+  return number_of(run, "progress").value_or(number_of(run, "step").value_or(0));
+}
+
 // "25/100", and "120" alone of a run that was to end before and went on.
 std::string steps_done(const Json& run, const char* separator) {
-  const bool past = number_of(run, "step").value_or(0) > number_of(run, "steps").value_or(0);
-  return count(run, "step") + (past ? "" : separator + count(run, "steps"));
+  const double done = progress_of(run);
+  const bool past = done > number_of(run, "steps").value_or(0);
+  return base::formatted("%.0f", std::floor(done)) + (past ? "" : separator + count(run, "steps"));
 }
 
 // How many ranks on what, and how well they are used; empty when the run does not say.
@@ -387,7 +393,7 @@ std::string run_details(const Json& run) {
 }
 
 std::string progress_line(const Json& run, int width) {
-  const double step = number_of(run, "step").value_or(0);
+  const double step = progress_of(run);
   const double steps = number_of(run, "steps").value_or(0);
   const auto columns = static_cast<std::size_t>(std::max(width, 20));
   if (steps <= 0 || step <= 0 || text_of(run, "state") == "queued") {

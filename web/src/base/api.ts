@@ -67,6 +67,8 @@ export interface Run {
   step: number;
   steps: number;
   samples: number;
+  progress: number | null; // of a batch that grows: steps of its first batch that `step` are worth
+  batch_size: number; // samples of a step now; 0: not known
   metric: string;
   value: number | null;
   target: number | null; // null: none, or not known before training begins

@@ -15,6 +15,9 @@ export function DetailsTab({ run }: { run: Run }) {
     ["First step", <When at={run.started_at} full />],
     ["Ended", <When at={run.ended_at} full />],
     ["Samples seen", show.count(run.samples)],
+    ...(run.progress == null
+      ? []
+      : ([["Samples of a step now", show.count(run.batch_size)]] as [string, ComponentChildren][])),
     ["Training loss", show.number(run.loss)],
   ];
   if (attempt) {

@@ -407,7 +407,9 @@ function PlanView({ run, plan, history }: { run: Run; plan: Plan; history: Newes
   const why = useMemo(() => clean(plan.why), [plan]);
   const other = run.ranks != null && run.ranks !== plan.ranks;
   const own = other ? null : planned.ownCut(run);
-  const measured = other || own != null ? null : planned.measuredStep(run);
+  // A plan is for steps of the batch that the run begins with.
+  const isOther = other || own != null || run.progress != null;
+  const measured = isOther ? null : planned.measuredStep(run);
   const predicted = planned.predictedStep(plan);
   const off = planned.difference(measured, predicted);
   return (

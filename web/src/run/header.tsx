@@ -2,6 +2,7 @@ import type { Run } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
 import { experimentHash, runHash, sweepHash } from "../base/route";
+import { stepsDone } from "../base/speed";
 import { Figure } from "../parts/figure";
 import { RunBadge } from "../parts/icons";
 import { LongText } from "../parts/long_text";
@@ -21,15 +22,17 @@ function sinceNote(run: Run): string | undefined {
 // What else is known, each once: the headline's own figure is left out.
 function Figures({ run, shown }: { run: Run; shown: Headline["shows"] }) {
   const title = run.metric === "mlm_accuracy" ? "Accuracy" : show.metricTitle(run.metric);
-  const steps = Math.max(run.step, run.steps); // an attempt goes on as it began, past a lowered end
-  const share = steps > 0 ? `${Math.floor((100 * run.step) / steps)} %` : undefined;
+  const done = stepsDone(run);
+  const steps = Math.max(done, run.steps); // an attempt goes on as it began, past a lowered end
+  const share = steps > 0 ? `${Math.floor((100 * done) / steps)} %` : undefined;
+  const grown = run.progress == null ? undefined : `worth ${show.count(done)} of ${show.count(steps)}`;
   const restarts = run.attempts > 1 ? `steps of ${run.attempts} attempts` : "its steps";
   return (
     <dl class="figures">
       <Figure
         name="Step"
-        value={`${show.count(run.step)} / ${show.count(steps)}`}
-        note={share}
+        value={grown ? show.count(run.step) : `${show.count(run.step)} / ${show.count(steps)}`}
+        note={grown ?? share}
       />
       {shown !== "value" && <Figure name={title} value={show.metric(run.metric, run.value, run.target)} />}
       <Figure name="Target" value={show.target(run) ?? "none"} />

@@ -1,7 +1,7 @@
 import type { Run } from "../base/api";
 import { hasEnded, isSuspended } from "../base/api";
 import * as show from "../base/format";
-import { measuredStep } from "../base/speed";
+import { secondsLeft, stepsDone } from "../base/speed";
 import { kReachedBefore, targetWord } from "../base/target";
 import { nextEvaluation, trainsOn } from "./curve_rows";
 import type { History } from "./history";
@@ -99,11 +99,12 @@ function ahead(run: Run, history: History, target: string): Headline {
 
 // A run that was not to stop at its target trains on.
 function onward(run: Run): string {
-  const rest = run.steps - run.step;
-  if (!trains(run) || !(rest > 0) || !trainsOn(run)) return "";
-  const each = measuredStep(run);
-  const left = each == null ? "" : `, ≈ ${show.duration(each * rest)} left`;
-  return ` It trains on to step ${show.count(run.steps)}${left}.`;
+  if (!trains(run) || stepsDone(run) >= run.steps || !trainsOn(run)) return "";
+  const seconds = secondsLeft(run);
+  const left = seconds == null ? "" : `, ≈ ${show.duration(seconds)} left`;
+  const end = run.progress == null ? `to step ${show.count(run.steps)}`
+    : `until its steps are worth ${show.count(run.steps)}`;
+  return ` It trains on ${end}${left}.`;
 }
 
 function reached(run: Run, value: string, target: string): Headline {

@@ -3,7 +3,7 @@ import type { RunRow } from "../base/api";
 import { hasEnded } from "../base/api";
 import * as show from "../base/format";
 import { runHash } from "../base/route";
-import { measuredStep } from "../base/speed";
+import { secondsLeft, stepsDone } from "../base/speed";
 import { targetWord } from "../base/target";
 import { RunBadge } from "../parts/icons";
 import { Name } from "../parts/name";
@@ -13,16 +13,17 @@ import { Spark } from "./sparks";
 
 // Done steps of those that are asked for; in a list as a share.
 export function Progress({ run, label = true }: { run: RunRow; label?: boolean | "share" }) {
-  const steps = Math.max(run.step, run.steps); // an attempt goes on as it began, past a lowered end
-  const share = steps > 0 ? run.step / steps : 0;
+  const done = stepsDone(run);
+  const steps = Math.max(done, run.steps); // an attempt goes on as it began, past a lowered end
+  const share = steps > 0 ? done / steps : 0;
   return (
-    <div class={`progress ${run.state}`} title={`step ${run.step} of ${steps}`}>
-      <progress max={1} value={share} aria-label={`step ${run.step} of ${steps}`} />
+    <div class={`progress ${run.state}`} title={`step ${done} of ${steps}`}>
+      <progress max={1} value={share} aria-label={`step ${done} of ${steps}`} />
       {label && (
         <span class="small">
           {label === "share"
             ? `${Math.floor(100 * share)}\u202f%`
-            : `${show.count(run.step)} / ${show.count(steps)}`}
+            : `${show.count(done)} / ${show.count(steps)}`}
         </span>
       )}
     </div>
@@ -37,10 +38,9 @@ export function timeOf(run: RunRow): { text: string; note: string } {
   if (!hasEnded(run) && run.predicted_seconds_to_target != null) {
     return { text: `≈ ${show.duration(run.predicted_seconds_to_target)}`, note: "left to target" };
   }
-  const rest = run.steps - run.step;
-  const each = measuredStep(run); // null while it is silent
-  if (run.state === "running" && rest > 0 && each != null) {
-    return { text: `≈ ${show.duration(each * rest)}`, note: "left to its last step" };
+  const left = secondsLeft(run); // null while it is silent
+  if (run.state === "running" && left != null) {
+    return { text: `≈ ${show.duration(left)}`, note: "left to its last step" };
   }
   if (run.step > 0) return { text: show.duration(run.training_seconds), note: "trained" };
   return { text: show.duration(run.since_submission_seconds), note: "since submission" };

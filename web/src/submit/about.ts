@@ -58,6 +58,8 @@ export const kAbout: Record<string, string> = {
   "optimizer.end_learning_rate": "at most learning_rate",
   "batch.size": "samples per optimizer step, over all ranks",
   "batch.micro": "samples per forward and backward of a rank; 0: all at once",
+  "batch.growth": "of the batch with the gradient noise; how the learning rate follows",
+  "batch.max_size": "the largest batch, with growth",
   "clip.mode": "global: by the norm over all gradients; bucket, rank: before the reduction",
   "clip.norm": "the largest gradient norm",
   "evaluate.every": "steps; also after the last",
