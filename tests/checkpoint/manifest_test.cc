@@ -27,6 +27,7 @@ Manifest full() {
   manifest.value = 0.1;
   manifest.plan = "{\"ranks\": 1}\n";
   manifest.rollbacks = {{1117, 1100}, {1110, 1000}};
+  manifest.growth = BatchGrowthState{{{1, 16}, {401, 32}, {1204, 48}}, 1.0 / 3 + 900};
   manifest.utc_seconds = 1795261682.125;
   manifest.versions = {{"regatta", "0.1.0"}, {"cpu", "some"}};
   manifest.files = {{"model.safetensors", {123, "0123456789abcdef0123456789abcdef"}}};
@@ -51,6 +52,7 @@ TEST(Manifest, RoundTrips) {
   EXPECT_EQ(back.value, 0.1);
   EXPECT_EQ(back.plan, manifest.plan);
   EXPECT_EQ(back.rollbacks, manifest.rollbacks);
+  EXPECT_EQ(back.growth, manifest.growth) << "to the last bit of the progress";
   EXPECT_EQ(back.utc_seconds, manifest.utc_seconds);
   EXPECT_EQ(back.versions, manifest.versions);
   ASSERT_EQ(back.files.count("model.safetensors"), 1U);
@@ -72,6 +74,16 @@ TEST(Manifest, SaysNothingOfRollbacksThatWereNot) {
   const std::string text = to_json(manifest);
   EXPECT_EQ(text.find("rollbacks"), std::string::npos);
   EXPECT_TRUE(parse_manifest(text, "x").rollbacks.empty());
+}
+
+// As every manifest was before a batch could grow.
+TEST(Manifest, SaysNothingOfABatchThatDoesNotGrow) {
+  Manifest manifest = full();
+  manifest.growth.reset();
+  const std::string text = to_json(manifest);
+  EXPECT_EQ(text.find("batches"), std::string::npos);
+  EXPECT_EQ(text.find("progress"), std::string::npos);
+  EXPECT_EQ(parse_manifest(text, "x").growth, std::nullopt);
 }
 
 // As the manifest of a later version would be; the digest counts what stands there, however spaced.
@@ -133,6 +145,19 @@ TEST(Manifest, NamesWhatIsWrong) {
       {"rollback without its end", replaced(good, "\"to_step\"", "\"to\""), "to_step is missing"},
       {"rollback to nowhere", replaced(good, "1100", "-1"), "to_step is not a whole number"},
       {"rollback onward", replaced(good, "1100", "1117"), "a rollback goes forward"},
+      {"batches object", replaced(good, "\"batches\": [", "\"batches\": {}, \"b\": ["),
+       "batches is not a list"},
+      {"no batches", replaced(good, "\"batches\": [", "\"batches\": [], \"b\": ["),
+       "batches is not a list"},
+      {"batch number", replaced(good, "\"batches\": [", "\"batches\": [1,"),
+       "batches holds something"},
+      {"a batch that shrinks", replaced(good, "48", "32"), "does not grow"},
+      {"a batch of no step", replaced(good, "1204", "401"), "does not grow"},
+      {"batches without the first", replaced(good, "\"step\": 1,", "\"step\": 2,"), "does not grow"},
+      {"no progress", replaced(good, "\"progress\"", "\"progreß\""), "progress is missing"},
+      {"progress below 0", replaced(good, "\"progress\": ", "\"progress\": -"), "below 0"},
+      {"progress text", replaced(good, "\"progress\": ", "\"progress\": \"x\", \"p\": "),
+       "progress is not a number"},
       {"versions list", replaced(good, "\"versions\": {", "\"versions\": 1, \"v\": {"),
        "versions is not an object"},
       {"version number", replaced(good, "\"some\"", "3"), "versions holds"},

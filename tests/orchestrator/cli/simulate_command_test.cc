@@ -220,6 +220,12 @@ TEST_F(SimulateCommand, RefusesWhatItCannotSimulate) {
   const std::string three = in_stages("three.yaml", "3"), four = in_stages("four.yaml", "4");
   const std::string sharded = file("sharded.yaml", head + "sharding: {optimizer: true}\n");
   const std::vector<Row> rows = {
+      {"a batch that grows",
+       {file("grows.yaml",
+             "model: {preset: base, vocabulary: 30522}\ndata: {path: d}\ndevice: cuda\n"
+             "batch: {size: 4096, growth: adascale, max_size: 8192}\n"),
+        "--cluster", kCluster},
+       "batch.growth: a simulated run has one batch size"},
       {"stages that do not divide the ranks of a node",
        {three, "--cluster", kCluster},
        "on 1 node with 8 ranks parallel.pipeline is 3, which does not divide ranks (8)"},

@@ -145,6 +145,10 @@ TEST_P(BadExperiment, IsRefusedWithOneLineThatSaysWhereAndWhatToDo) {
 
 const Bad kBad[] = {
     {"NoSection", "steps: 3\n", "f:1: experiment: missing; add it with layouts and seeds"},
+    {"AGrowingBatch",
+     "batch: {size: 8, growth: adascale, max_size: 64}\n"
+     "experiment: {layouts: [{data: 2}], seeds: [1]}\n",
+     "f: batch.growth: layouts are compared at one batch size"},
     {"NoLayouts", "experiment: {layouts: [], seeds: [1]}\n",
      "f:5: experiment.layouts: no layouts; list at least one"},
     {"LayoutsMissing", "experiment: {seeds: [1]}\n", "experiment.layouts: no layouts"},

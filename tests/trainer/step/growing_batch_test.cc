@@ -231,7 +231,6 @@ step::TrainingState by_hand(const contract::RunConfig& of, const samples::Sample
   config.growth = BatchGrowth::None;
   config.max_batch = 0;
   config.batch_size = batch;
-  config.statistics_every = 0;
   config.steps = 1'000'000;
   config.optimizer.schedule = contract::ScheduleKind::Constant;
   config.optimizer.warmup_steps = 0;
@@ -247,7 +246,9 @@ step::TrainingState by_hand(const contract::RunConfig& of, const samples::Sample
   topology::plan::Plan plan;
   plan.buckets = step::buckets_per_layer(contract::make_tensor_table(config.model));
   step::TrainLoop loop(*device, alone, base::system_clock(), config, plan, shifted);
-  loop.load(from);
+  step::TrainingState begin = from;
+  begin.noise = {};  // so that what is kept is of this step alone
+  loop.load(begin);
   (void)loop.step(step);
   return whole_state(alone, loop);
 }
@@ -264,6 +265,7 @@ TEST_F(GrowingLoop, HasTheBitsOfItsStepsMadeByHand) {
     ASSERT_LT(count, 30U);
     std::int64_t first = 0;
     double worth = 0;
+    int before = 4;  // the batch
     for (std::size_t i = 0; i < count; ++i) {
       const auto step = static_cast<std::int64_t>(i) + 1;
       const int batch = step < 4 ? 4 : step < 6 ? 8 : step < 8 ? 9 : 24;
@@ -283,7 +285,19 @@ TEST_F(GrowingLoop, HasTheBitsOfItsStepsMadeByHand) {
           by_hand(c, stream(), course.states[i], step, first, batch, rate);
       ASSERT_TRUE(course.states[i + 1].parameters == expected.parameters) << "step " << step;
       ASSERT_TRUE(course.states[i + 1].second_moment == expected.second_moment) << "step " << step;
+      // Noise and signal: sums with the pace of forgetting, noise per sample of a step.
+      for (const std::size_t kind : {0U, 1U}) {
+        const auto& old = course.states[i].noise[kind];
+        const auto& now = course.states[i + 1].noise[kind];
+        const double noise_of_old = old[2] * before / batch;
+        const double wanted = 0.98 * noise_of_old + expected.noise[kind][2];
+        if (expected.noise[kind][0] == 0) continue;  // nothing is preconditioned yet
+        EXPECT_NEAR(now[2], wanted, 1e-12 * wanted) << "step " << step;
+        EXPECT_NEAR(now[3], 0.98 * old[3] + expected.noise[kind][3], 1e-9 * std::abs(now[2]))
+            << "step " << step;
+      }
       first += batch;
+      before = batch;
       worth += growth == BatchGrowth::SquareRoot ? batch / 4.0 : gain;
       EXPECT_NEAR(course.records[i].progress.value(), worth, 1e-9) << step;
     }
@@ -315,19 +329,32 @@ TEST_F(GrowingLoop, TakesEverySampleOfTheStreamOnce) {
 TEST_F(GrowingLoop, IsTheSameRunOnOneTwoAndThreeRanks) {
   const contract::RunConfig one = config(BatchGrowth::SquareRoot);
   const Course alone = train(one, first_state(one), kForced);
-  for (const int ranks : {2, 3}) {
-    for (const bool sharded : {false, true}) {
-      contract::RunConfig c = config(BatchGrowth::SquareRoot, ranks);
-      c.sharding.optimizer = sharded;
-      const Course course = train(c, first_state(c), kForced);
-      ASSERT_EQ(course.records.size(), alone.records.size());
-      for (std::size_t i = 0; i < alone.records.size(); ++i) {
-        EXPECT_EQ(course.records[i].samples, alone.records[i].samples);
-        EXPECT_EQ(course.records[i].progress, alone.records[i].progress);
-        EXPECT_NEAR(course.records[i].loss, alone.records[i].loss, 1e-3);
+  struct Way {
+    const char* name;
+    int ranks, stages;
+    bool sharded;
+  };
+  for (const Way& way : {Way{"two ranks", 2, 1, false}, Way{"three ranks", 3, 1, false},
+                         Way{"three parts of the state", 3, 1, true}, Way{"two stages", 2, 2, false},
+                         Way{"two replicas of two stages", 4, 2, false}}) {
+    contract::RunConfig c = config(BatchGrowth::SquareRoot, way.ranks);
+    c.sharding.optimizer = way.sharded;
+    c.parallel.pipeline = way.stages;
+    if (way.stages > 1) c.micro_batch_size = 1;
+    const Course course = train(c, first_state(c), kForced);
+    ASSERT_EQ(course.records.size(), alone.records.size()) << way.name;
+    for (std::size_t i = 0; i < alone.records.size(); ++i) {
+      EXPECT_EQ(course.records[i].samples, alone.records[i].samples) << way.name;
+      EXPECT_EQ(course.records[i].progress, alone.records[i].progress) << way.name;
+      EXPECT_NEAR(course.records[i].loss, alone.records[i].loss, 1e-3) << way.name;
+      const std::optional<double>& noise = alone.records[i].noise_scale;
+      ASSERT_EQ(course.records[i].noise_scale.has_value(), noise.has_value()) << way.name;
+      if (noise) {
+        EXPECT_NEAR(*course.records[i].noise_scale, *noise, 1e-2 * *noise) << way.name;
       }
-      EXPECT_LT(distance(course.states.back().parameters, alone.states.back().parameters), 1e-3);
     }
+    EXPECT_LT(distance(course.states.back().parameters, alone.states.back().parameters), 1e-3)
+        << way.name;
   }
 }
 

@@ -203,6 +203,17 @@ TEST(Schedule, MatchesHandComputedRates) {
   EXPECT_DOUBLE_EQ(step::learning_rate(c, 110, 1), 1.0);
 }
 
+// Of a batch that grows, steps lie between those of the first one.
+TEST(Schedule, BetweenTwoStepsIsNeverAboveTheRate) {
+  contract::OptimizerConfig c;
+  c.learning_rate = 1;
+  c.warmup_steps = 10;
+  EXPECT_DOUBLE_EQ(step::learning_rate(c, 110, 2.5), 0.25);
+  EXPECT_DOUBLE_EQ(step::learning_rate(c, 110, 10.5), 1) << "neither warm-up nor decay";
+  EXPECT_DOUBLE_EQ(step::learning_rate(c, 110, 11), 1);
+  EXPECT_DOUBLE_EQ(step::learning_rate(c, 110, 61.5), 0.495);
+}
+
 // No step of a run is wasted: with transformers' numbers (get_linear_schedule_with_warmup after
 // k steps: k/w, then (n − k)/(n − w)), the k-th step decays as there.
 TEST(Schedule, NoStepHasRateZero) {
