@@ -80,10 +80,9 @@ class FieldReader {
       if (!each.is_object()) fail("batches holds something that is not an object");
       const FieldReader reader(each, source_);
       const BatchChange change{reader.count("step"), reader.count("size")};
-      const bool rises = found.batches.empty()
-                             ? change.step == 1 && change.size > 0
-                             : change.step > found.batches.back().step &&
-                                   change.size > found.batches.back().size;
+      const bool rises = found.batches.empty() ? change.step == 1 && change.size > 0
+                                               : change.step > found.batches.back().step &&
+                                                     change.size > found.batches.back().size;
       if (!rises) fail("a batch of batches does not grow");
       found.batches.push_back(change);
     }

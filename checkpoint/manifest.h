@@ -59,7 +59,7 @@ struct Manifest {
   std::string metric;             // name of the target's metric; empty when never evaluated
   std::optional<double> value;    // its latest value at this step
   std::string plan;  // what the run found of it (topology/plan/plan_store.h); may be empty
-  std::vector<Rollback> rollbacks;  // of the run before it had this state, in their order
+  std::vector<Rollback> rollbacks;         // of the run before it had this state, in their order
   std::optional<BatchGrowthState> growth;  // nothing: all steps have as many samples
   double utc_seconds = 0;                  // when it was written
   std::map<std::string, std::string> versions;  // library, hardware, compiler, …: for people

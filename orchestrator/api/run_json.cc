@@ -245,10 +245,9 @@ std::optional<double> silent_seconds(const runs::Run& run, double now_utc) {
   double bound = kSilentBesideTraining;
   if ((summary.phase.empty() || summary.phase == "training") && summary.step > 0 &&
       summary.samples_per_second.value_or(0) > 0) {
-    const double samples =
-        summary.batch_size > 0
-            ? static_cast<double>(summary.batch_size)
-            : static_cast<double>(summary.samples) / static_cast<double>(summary.step);
+    const double samples = summary.batch_size > 0 ? static_cast<double>(summary.batch_size)
+                                                  : static_cast<double>(summary.samples) /
+                                                        static_cast<double>(summary.step);
     bound = std::max(kSilentSeconds, kSilentSteps * samples / *summary.samples_per_second);
   }
   const double silence = now_utc - summary.last_record_utc;

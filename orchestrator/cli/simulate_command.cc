@@ -85,8 +85,9 @@ plan::StepModel model_of(const SimulateOptions& options, const RunConfig& config
 
 RunConfig config_on(const RunConfig& file, const SimulateOptions& options, int ranks) {
   if (trainer::contract::grows(file)) {
-    fail("batch.growth: a simulated run has one batch size; leave it out, and simulate each "
-         "batch.size by itself");
+    fail(
+        "batch.growth: a simulated run has one batch size; leave it out, and simulate each "
+        "batch.size by itself");
   }
   if (options.samples_per_rank > kMostBatch / ranks) {
     fail("a batch of " + std::to_string(options.samples_per_rank) + " samples on each of " +

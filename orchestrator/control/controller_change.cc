@@ -114,8 +114,7 @@ bool Controller::alter(Alteration what, const std::string& name, const std::stri
       refuse(run, "is over; " + command("regatta extend --steps N", run) + " continues it");
     if (static_cast<double>(changed.summary.steps) <= runs::steps_done(run.summary)) {
       refuse(run, "has trained " + trained_text(runs::steps_done(run.summary)) +
-                      " steps; give more, or " +
-                      command("regatta cancel", run) + " it");
+                      " steps; give more, or " + command("regatta cancel", run) + " it");
     }
   }
   store_.change_run(changed, {file.words, extends, other_steps, request}, by);

@@ -32,9 +32,8 @@ std::string what_it_does(const runs::Run& run) {
     case runs::RunState::Running:
       return "is " + (summary.phase.empty() ? "training" : summary.phase) + " (step " +
              std::to_string(summary.step) +
-             (summary.progress
-                  ? ", worth " + base::formatted("%.0f", std::floor(*summary.progress))
-                  : "") +
+             (summary.progress ? ", worth " + base::formatted("%.0f", std::floor(*summary.progress))
+                               : "") +
              " of " + std::to_string(summary.steps) + ")";
     case runs::RunState::Stopping:
       return "is stopping";

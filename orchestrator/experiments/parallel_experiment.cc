@@ -184,9 +184,10 @@ ParallelExperiment parse_parallel_experiment(std::string_view text, const std::s
     section.finish();
   });
   if (trainer::contract::grows(experiment.run)) {
-    throw base::Error(base::Code::User,
-                      source + ": batch.growth: layouts are compared at one batch size; leave it out",
-                      "batch.growth");
+    throw base::Error(
+        base::Code::User,
+        source + ": batch.growth: layouts are compared at one batch size; leave it out",
+        "batch.growth");
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
     check_layout(experiment.run, experiment.layouts[i], items[i]);

@@ -64,9 +64,8 @@ class OnDisk {
 std::string kind_of(const trainer::contract::RunConfig& config) {
   trainer::contract::RunConfig same;  // all else as by default
   same.model = config.model, same.data = config.data;
-  same.batch_size = config.batch_size;
-  same.growth = config.growth, same.max_batch = config.max_batch;
-  same.from = config.from;
+  same.batch_size = config.batch_size, same.growth = config.growth;
+  same.max_batch = config.max_batch, same.from = config.from;
   return base::digest_of(trainer::contract::to_json(same) + trainer::contract::metric_of(config));
 }
 

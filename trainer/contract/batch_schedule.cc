@@ -8,7 +8,8 @@
 
 namespace regatta::trainer::contract {
 
-BatchSchedule::BatchSchedule(std::int64_t batch) : BatchSchedule(std::vector{BatchChange{1, batch}}) {}
+BatchSchedule::BatchSchedule(std::int64_t batch)
+    : BatchSchedule(std::vector{BatchChange{1, batch}}) {}
 
 BatchSchedule::BatchSchedule(std::vector<BatchChange> changes) : changes_(std::move(changes)) {
   base::check(changes_.front().size > 0, "a step has samples");
@@ -38,8 +39,7 @@ std::int64_t BatchSchedule::samples_before(std::int64_t step) const {
   base::check(step >= 1, "step 1 is the first");
   std::int64_t samples = 0;
   for (std::size_t i = 0; i < changes_.size() && changes_[i].step < step; ++i) {
-    const std::int64_t end =
-        i + 1 < changes_.size() ? std::min(step, changes_[i + 1].step) : step;
+    const std::int64_t end = i + 1 < changes_.size() ? std::min(step, changes_[i + 1].step) : step;
     samples += (end - changes_[i].step) * changes_[i].size;
   }
   return samples;

@@ -11,19 +11,22 @@ std::optional<GrowthRefusal> refuse_growth(const RunConfig& config) {
   const std::string size = text_of(config.batch_size), most = text_of(config.max_batch);
   if (!grows(config)) {
     if (config.max_batch == 0) return std::nullopt;
-    return refuse("batch", "max_size", "is of a batch that grows; set batch.growth, or leave it out");
+    return refuse("batch", "max_size",
+                  "is of a batch that grows; set batch.growth, or leave it out");
   }
   if (config.max_batch == 0) {
     return refuse("batch", "max_size", "missing; name the largest batch that the run may grow to");
   }
   if (config.max_batch < config.batch_size) {
-    return refuse("batch", "max_size", "is " + most + ", below batch.size (" + size +
-                                           "); raise it, or leave batch.growth out");
+    return refuse(
+        "batch", "max_size",
+        "is " + most + ", below batch.size (" + size + "); raise it, or leave batch.growth out");
   }
   if (config.batch_size < 2) {
-    return refuse("batch", "size", "is " + size +
-                                       ", and the noise of one sample cannot be measured; use at "
-                                       "least 2, or leave batch.growth out");
+    return refuse("batch", "size",
+                  "is " + size +
+                      ", and the noise of one sample cannot be measured; use at "
+                      "least 2, or leave batch.growth out");
   }
   if (config.statistics_every == 0) {
     return refuse("statistics", "every",

@@ -204,9 +204,8 @@ bool share_can_be(std::string_view metric, double value) {
   return metric == "loss" || std::isnan(value) || (value >= -1 && value <= 1);
 }
 bool can_be(std::string_view name, std::int64_t value) {
-  constexpr std::string_view kCounts[] = {"step",   "steps",  "first_step", "samples",
-                                          "tokens", "masked", "batch_size", "parameters",
-                                          "size"};
+  constexpr std::string_view kCounts[] = {"step",   "steps",      "first_step", "samples", "tokens",
+                                          "masked", "batch_size", "parameters", "size"};
   constexpr std::int64_t kLargest = std::int64_t{1} << 53U;  // that a double has, too
   if (std::find(std::begin(kCounts), std::end(kCounts), name) == std::end(kCounts)) return true;
   return value >= 0 && value <= kLargest;

@@ -58,8 +58,8 @@ void NoiseScale::observe(const HalfNorms& step) {
   add(&s.signal_signal, kDecay2, signal * signal);
 }
 
-// A step of M samples adds tr Σ/M to the noise and ‖G‖² to the signal, both without bias whatever M.
-// So the sums become those of steps of the new batch when each noise is multiplied by old/new.
+// A step of M samples adds tr Σ/M to the noise and ‖G‖² to the signal, both without bias whatever
+// M. So the sums become those of steps of the new batch when each noise is multiplied by old/new.
 void NoiseScale::set_batch(std::int64_t batch) {
   base::check(batch > 0, "a step has samples");
   const double changed = static_cast<double>(batch);

@@ -344,6 +344,16 @@ nlohmann::ordered_json target_json(const TargetConfig& target, const RunConfig& 
   return json;
 }
 
+// Of a batch that does not grow as it always was.
+nlohmann::ordered_json batch_json(const RunConfig& config) {
+  nlohmann::ordered_json json{{"size", config.batch_size}, {"micro", config.micro_batch_size}};
+  if (grows(config)) {
+    json["growth"] = name_of(kGrowths, config.growth);
+    json["max_size"] = config.max_batch;
+  }
+  return json;
+}
+
 // Nothing for a pre-training as it always was.
 nlohmann::ordered_json task_json(const RunConfig& config) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
@@ -517,11 +527,7 @@ std::string to_json(const RunConfig& config) {
                        {"decay_steps", optimizer.decay_steps},
                        {"power", optimizer.power},
                        {"end_learning_rate", optimizer.end_learning_rate}};
-  json["batch"] = {{"size", config.batch_size}, {"micro", config.micro_batch_size}};
-  if (grows(config)) {
-    json["batch"]["growth"] = name_of(config.growth);
-    json["batch"]["max_size"] = config.max_batch;
-  }
+  json["batch"] = batch_json(config);
   json["clip"] = {{"mode", name_of(kClips, config.clip)}, {"norm", config.clip_norm}};
   json["steps"] = config.steps;
   json["evaluate"] = {{"every", config.evaluate_every}, {"samples", config.evaluate_samples}};

@@ -29,15 +29,15 @@ class BatchPrefetcher {
     StepBatches step;
     bool stalled = false;  // they were in the making, and had to be waited for
   };
-  // The step's micro-batches; begins to make those of `next`, if there is one. Any order of steps is
-  // right; to be asked for `next` next is fast. Throws what collect throws.
+  // The step's micro-batches; begins to make those of `next`, if there is one. Any order of steps
+  // is right; to be asked for `next` next is fast. Throws what collect throws.
   [[nodiscard]] Taken take(const StepPlace& place, const std::optional<StepPlace>& next);
   // Waits for what is being made, and forgets it: collect() depends on something else from now on.
   void forget();
 
  private:
   Collect collect_;
-  StepPlace next_place_;  // of next_
+  StepPlace next_place_;           // of next_
   std::future<StepBatches> next_;  // its destructor waits
 };
 

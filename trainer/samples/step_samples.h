@@ -28,8 +28,8 @@ class StepSamples {
   StepSamples(const StepSamples&) = delete;
   StepSamples& operator=(const StepSamples&) = delete;
 
-  // One thread at a time, any thread. With `exchange` every rank asks for the same steps in the same
-  // order. `stratified` takes steps of one batch only, each behind those before it.
+  // One thread at a time, any thread. With `exchange` every rank asks for the same steps in the
+  // same order. `stratified` takes steps of one batch only, each behind those before it.
   [[nodiscard]] StepShare share(const StepPlace& place);
   // Of steps of config.batch_size, the first of which begins the stream.
   [[nodiscard]] StepShare share(std::int64_t step);

@@ -108,8 +108,8 @@ std::vector<topology::plan::Bucket> buckets_for(const model::Bert& model,
   return stage_buckets(all, contract::stage_tensors(model.shape(), model.table(), model.stage()));
 }
 
-// Of a rank. A step of a batch that has grown is more of them, not larger ones, so that it needs the
-// memory of the first.
+// Of a rank. A step of a batch that has grown is more of them, not larger ones, so that it needs
+// the memory of the first.
 int micro_batch_of(const contract::RunConfig& config) {
   if (config.micro_batch_size > 0 || !contract::grows(config)) return config.micro_batch_size;
   const int replicas = contract::rank_grid(config).data;
@@ -277,8 +277,8 @@ samples::BatchPrefetcher::Taken TrainLoop::take_batches(std::int64_t step) {
   return prefetcher_.take(place, place_of(step + 1));
 }
 
-// sampler → balancer → collator: this rank's share of the step, packed. On any thread: reads nothing
-// that a step changes.
+// sampler → balancer → collator: this rank's share of the step, packed. On any thread: reads
+// nothing that a step changes.
 samples::StepBatches TrainLoop::collect_micro_batches(const samples::StepPlace& place) {
   const samples::StepShare share =
       samples_.share({place.step + skipped_steps_, place.batch, place.first});

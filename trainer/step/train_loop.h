@@ -144,8 +144,7 @@ class TrainLoop {
   struct LossScales {
     model::LossScale step, half;
   };
-  [[nodiscard]] LossScales agree_on_scales(const samples::StepBatches& batches,
-                                           std::int64_t batch);
+  [[nodiscard]] LossScales agree_on_scales(const samples::StepBatches& batches, std::int64_t batch);
   void measure_half(const samples::StepBatches& batches, std::int64_t step,
                     const model::LossScale& scale, const StepTimer& timer);
   [[nodiscard]] model::Bert::Needed needed_weights();

@@ -27,14 +27,15 @@ class ChangeTest : public ControllerFixture {
     checkpoint::CheckpointStore(base::posix_file_system(), directory(id).checkpoints_path())
         .write(sample.contents, tests::always);
   }
-  // An attempt that trains up to a step, is as accurate there, saves (that step, unless another is
-  // told), and ends so.
+  // An attempt that trains to a step, is as accurate there, saves (it or the one told), ends so.
   void train(const std::string& id, std::int64_t from, std::int64_t to, double accuracy,
              const std::string& reason = "steps", int code = 0,
-             std::optional<std::int64_t> saved = {}) {
+             std::optional<std::int64_t> saved = {}, std::optional<double> worth = {}) {
     JournalAuthor journal(directory(id), clock_.utc_seconds());
     journal.start(0.1, from);
-    journal.step(1, to);
+    trainer::contract::StepRecord step{to};
+    step.progress = worth;
+    journal.add(1, step);
     journal.evaluation(2, to, accuracy);
     save(id, saved.value_or(to));
     journal.checkpoint(3, saved.value_or(to));
@@ -210,6 +211,14 @@ TEST_F(ChangeTest, AnExtensionEndsBehindAllThatWasTrained) {
   ASSERT_EQ(state(id), runs::RunState::Stopped);
   expect_not_extended(id, R"({"steps": 70})", "has trained 80 steps and would end at 70");
   EXPECT_TRUE(controller_->extend(id, R"({"steps": 81})"));
+}
+
+TEST_F(ChangeTest, AnExtensionOfABatchThatGrowsCountsWhatItsStepsAreWorth) {
+  const std::string id = submit();
+  ticks();
+  train(id, 0, 80, 0.3, "steps", 0, {}, 130);
+  expect_not_extended(id, R"({"steps": 120})", "has trained 130 steps and would end at 120");
+  EXPECT_TRUE(controller_->extend(id, R"({"steps": 140})"));
 }
 
 TEST_F(ChangeTest, AnExtendedRunIsArchivedNoLonger) {

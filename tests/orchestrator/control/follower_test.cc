@@ -483,59 +483,6 @@ TEST_F(FollowerTest, ARollbackTakesTheStepBackAndIsTold) {
   EXPECT_EQ(attempt().message, divergence.message) << "an end without words takes none away";
 }
 
-// Samples are those of the steps, whose sizes differ; progress is what the trainer says.
-TEST_F(FollowerTest, ABatchThatGrowsCountsTheSamplesOfItsSteps) {
-  JournalAuthor journal(directory_, 1000);
-  trainer::contract::StartRecord start;
-  start.batches = {{1, 8}};
-  start.first_progress = 0;
-  journal.start(1, 0, 1234, start);
-  const auto step = [](std::int64_t number, std::int64_t samples, double progress) {
-    trainer::contract::StepRecord record;
-    record.step = number;
-    record.loss = 1;
-    record.samples = samples;
-    record.seconds = 0.5;
-    record.progress = progress;
-    return record;
-  };
-  std::int64_t sum = 0;
-  for (int i = 1; i <= 9; ++i) {
-    const int samples = i < 6 ? 8 : 16;
-    sum += samples;
-    if (i == 3) journal.add(3.5, trainer::contract::BatchRecord{6, 16, 40, 33});
-    if (i == 4) journal.add(4.5, trainer::contract::BatchRecord{6, 16, 40, 33});  // once more
-    journal.add(1 + i, step(i, samples, static_cast<double>(sum) / 8));
-    follow();
-    EXPECT_EQ(run_.summary.samples, sum) << i;
-    EXPECT_EQ(run_.summary.batch_size, samples) << i;
-    EXPECT_EQ(run_.summary.progress, static_cast<double>(sum) / 8) << i;
-  }
-  journal.evaluation(11, 9, 0.2);
-  restart();
-  follow();
-  EXPECT_EQ(run_.summary.samples, 5 * 8 + 4 * 16);
-  EXPECT_EQ(store_.attempts(run_.number).at(0).batches, (std::vector<std::string>{"1:8", "6:16"}));
-  // The next attempt goes on from a checkpoint of step 7.
-  JournalAuthor second(directory_, 2000);
-  start.batches = {{1, 8}, {6, 16}};
-  start.first_progress = 9;
-  second.start(1, 7, 1234, start);
-  follow();
-  EXPECT_EQ(run_.summary.samples, 5 * 8 + 2 * 16);
-  EXPECT_EQ(run_.summary.progress, 9);
-}
-
-TEST_F(FollowerTest, WithoutGrowthStepsAreWhatIsCounted) {
-  JournalAuthor journal(directory_, 1000);
-  journal.start(1);
-  journal.step(2, 1);
-  follow();
-  EXPECT_EQ(run_.summary.progress, std::nullopt);
-  EXPECT_EQ(run_.summary.batch_size, 8);
-  EXPECT_EQ(runs::steps_done(run_.summary), 1);
-}
-
 TEST_F(FollowerTest, AnAttemptsStartIsToldWithItsHostsAndItsFirstStep) {
   JournalAuthor journal(directory_, 1000);
   journal.add(0, trainer::contract::PhaseRecord{"loading"});

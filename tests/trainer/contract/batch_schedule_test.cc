@@ -34,13 +34,15 @@ TEST(BatchSchedule, IsTheSumOfStepsOverRandomChanges) {
     std::vector<std::int64_t> batches;  // of steps 1, 2, …
     std::vector<BatchChange> changes = schedule.changes();
     for (std::int64_t i = 0; i < below(6); ++i) {
-      const BatchChange change{changes.back().step + 1 + below(20), changes.back().size + 1 + below(9)};
+      const BatchChange change{changes.back().step + 1 + below(20),
+                               changes.back().size + 1 + below(9)};
       schedule.grow(change);
       changes.push_back(change);
     }
     for (std::size_t i = 0; i < changes.size(); ++i) {
       const std::int64_t end = i + 1 < changes.size() ? changes[i + 1].step : changes[i].step + 15;
-      batches.insert(batches.end(), static_cast<std::size_t>(end - changes[i].step), changes[i].size);
+      batches.insert(batches.end(), static_cast<std::size_t>(end - changes[i].step),
+                     changes[i].size);
     }
     std::int64_t before = 0;
     for (std::size_t i = 0; i < batches.size(); ++i) {
@@ -58,9 +60,14 @@ TEST(BatchSchedule, IsTheSumOfStepsOverRandomChanges) {
 
 TEST(BatchSchedule, IsOnlyMadeOfChangesThatGrow) {
   EXPECT_TRUE(BatchSchedule::of({{1, 4}, {2, 5}, {9, 12}}));
-  const std::vector<BatchChange> bad[] = {
-      {}, {{2, 4}}, {{0, 4}}, {{1, 0}}, {{1, 4}, {1, 8}}, {{1, 4}, {5, 4}}, {{1, 4}, {5, 2}},
-      {{1, 4}, {9, 8}, {7, 16}}};
+  const std::vector<BatchChange> bad[] = {{},
+                                          {{2, 4}},
+                                          {{0, 4}},
+                                          {{1, 0}},
+                                          {{1, 4}, {1, 8}},
+                                          {{1, 4}, {5, 4}},
+                                          {{1, 4}, {5, 2}},
+                                          {{1, 4}, {9, 8}, {7, 16}}};
   for (const std::vector<BatchChange>& changes : bad) EXPECT_FALSE(BatchSchedule::of(changes));
 }
 

@@ -35,9 +35,9 @@ TEST(GrowthConfig, IsReadAndWrittenAgain) {
   const RunConfig again = parse_run_config(to_json(config), "f");
   EXPECT_TRUE(differences(config, again).empty());
   EXPECT_EQ(again.max_batch, 64);
-  EXPECT_EQ(parse_run_config("data: {path: /d}\nbatch: {growth: square_root, max_size: 32}", "f")
-                .growth,
-            BatchGrowth::SquareRoot);
+  EXPECT_EQ(
+      parse_run_config("data: {path: /d}\nbatch: {growth: square_root, max_size: 32}", "f").growth,
+      BatchGrowth::SquareRoot);
 }
 
 // The text by which runs were told apart so far.

@@ -13,8 +13,8 @@ using namespace regatta::trainer;  // the subject
 class GrowingBatchProcess : public RunProcess {
  protected:
   static std::string growing(const std::string& growth, int steps, const std::string& more = "") {
-    return with(run_file(*dataset_, steps, "statistics: {every: 1}\n" + more),
-                "batch: {size: 8}", "batch: {size: 4, growth: " + growth + ", max_size: 32}");
+    return with(run_file(*dataset_, steps, "statistics: {every: 1}\n" + more), "batch: {size: 8}",
+                "batch: {size: 4, growth: " + growth + ", max_size: 32}");
   }
   // Each step as it was last journaled.
   static std::vector<contract::StepRecord> steps_of(const base::Path& run) {
@@ -110,7 +110,8 @@ TEST_F(GrowingBatchProcess, RanksTrainAsOneDoes) {
     const std::string more = "ranks: " + std::to_string(ranks) +
                              "\nbalance: {strategy: exchange, exchange: move}\n"
                              "sharding: {optimizer: true}\n";
-    const base::Path run = make_run("ranks-" + std::to_string(ranks), growing("square_root", 120, more));
+    const base::Path run =
+        make_run("ranks-" + std::to_string(ranks), growing("square_root", 120, more));
     const pid_t process = start(run);
     ASSERT_TRUE(wait_for_step(run, process, 40)) << log_of(run);
     ::kill(process, SIGTERM);

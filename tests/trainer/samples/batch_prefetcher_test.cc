@@ -58,14 +58,13 @@ TEST(BatchPrefetcher, ForgetsWhatItMadeAndMakesOneStepAtATime) {
   std::atomic<int> at_once = 0;
   std::atomic<int> most = 0;
   int of = 0;  // changed only while nothing is being made
-  BatchPrefetcher prefetcher(
-      [&](const StepPlace& place) {
-        most = std::max(most.load(), ++at_once);
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        StepBatches batches = batches_of(100 * of + place.step);
-        --at_once;
-        return batches;
-      });
+  BatchPrefetcher prefetcher([&](const StepPlace& place) {
+    most = std::max(most.load(), ++at_once);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    StepBatches batches = batches_of(100 * of + place.step);
+    --at_once;
+    return batches;
+  });
   EXPECT_EQ(take(&prefetcher, 3, 9).step.batches[0].ids[0], 3);
   prefetcher.forget();
   of = 1;
@@ -80,13 +79,12 @@ std::array<bool, 3> stalls_among(std::chrono::milliseconds pause) {
   std::promise<void> release;
   const std::shared_future<void> released = release.get_future().share();
   std::atomic<bool> third_is_made = false;
-  BatchPrefetcher prefetcher(
-      [&](const StepPlace& place) {
-        if (place.step == 2) released.wait();
-        StepBatches batches = batches_of(place.step);
-        if (place.step == 3) third_is_made = true;
-        return batches;
-      });
+  BatchPrefetcher prefetcher([&](const StepPlace& place) {
+    if (place.step == 2) released.wait();
+    StepBatches batches = batches_of(place.step);
+    if (place.step == 3) third_is_made = true;
+    return batches;
+  });
   std::array<bool, 3> stalls{};
   stalls[0] = take(&prefetcher, 1, 3).stalled;
   std::atomic<bool> asks = false;
@@ -118,12 +116,11 @@ TEST(BatchPrefetcher, CountsAStallOnlyWhenItHadToWait) {
 TEST(BatchPrefetcher, MakesNothingBeyondTheLastStepAndPassesErrorsOn) {
   std::atomic<std::int64_t> highest = 0;
   {
-    BatchPrefetcher prefetcher(
-        [&](const StepPlace& place) {
-          highest = std::max(highest.load(), place.step);
-          if (place.step == 3) throw std::runtime_error("no sample");
-          return batches_of(place.step);
-        });
+    BatchPrefetcher prefetcher([&](const StepPlace& place) {
+      highest = std::max(highest.load(), place.step);
+      if (place.step == 3) throw std::runtime_error("no sample");
+      return batches_of(place.step);
+    });
     EXPECT_EQ(take(&prefetcher, 2, 3).step.batches[0].ids[0], 2);
     EXPECT_THROW((void)take(&prefetcher, 3, 3), std::runtime_error);
   }

@@ -31,7 +31,8 @@ using contract::BatchGrowth;
 
 contract::NoiseScale known_noise(double scale) {
   contract::NoiseScale noise(1, 1);
-  for (int i = 0; i < contract::NoiseScale::kLeastSteps; ++i) noise.observe({scale, 1 + scale, 1, 1});
+  for (int i = 0; i < contract::NoiseScale::kLeastSteps; ++i)
+    noise.observe({scale, 1 + scale, 1, 1});
   return noise;
 }
 
@@ -126,9 +127,12 @@ TEST(GrowingBatch, DecidesForLaterStepsByTheLowerEnd) {
 TEST(GrowingBatch, TakesUpOnlyWhatItsRunFileAllows) {
   const BatchGrowthState state{{{1, 4}, {3, 8}}, 5.5};
   EXPECT_EQ(refusal(growing(BatchGrowth::SquareRoot), state), "taken");
-  EXPECT_THAT(refusal(growing(BatchGrowth::None), state), testing::HasSubstr("batch.growth is none"));
-  EXPECT_THAT(refusal(growing(BatchGrowth::AdaScale, 2), state), testing::HasSubstr("set it to that"));
-  EXPECT_THAT(refusal(growing(BatchGrowth::AdaScale, 4, 7), state), testing::HasSubstr("max_size is 7"));
+  EXPECT_THAT(refusal(growing(BatchGrowth::None), state),
+              testing::HasSubstr("batch.growth is none"));
+  EXPECT_THAT(refusal(growing(BatchGrowth::AdaScale, 2), state),
+              testing::HasSubstr("set it to that"));
+  EXPECT_THAT(refusal(growing(BatchGrowth::AdaScale, 4, 7), state),
+              testing::HasSubstr("max_size is 7"));
   step::GrowingBatch old(growing(BatchGrowth::AdaScale));
   old.restore(9, std::nullopt);  // of a checkpoint whose run had a constant batch
   EXPECT_EQ(old.progress_before(10), 9);
@@ -272,7 +276,8 @@ TEST_F(GrowingLoop, HasTheBitsOfItsStepsMadeByHand) {
       EXPECT_EQ(course.records[i].samples, batch) << step;
       // Of the noise scale before the step: what the record of the last one says.
       const std::optional<double> phi = i == 0 ? std::nullopt : course.records[i - 1].noise_scale;
-      const std::optional<double> low = i == 0 ? std::nullopt : course.records[i - 1].noise_scale_low;
+      const std::optional<double> low =
+          i == 0 ? std::nullopt : course.records[i - 1].noise_scale_low;
       const double noise = phi ? *phi : low.value_or(0);
       const double gain = batch / 4.0 * (noise + 4) / (noise + batch);
       const double factor = growth == BatchGrowth::SquareRoot ? std::sqrt(batch / 4.0) : gain;
@@ -334,9 +339,10 @@ TEST_F(GrowingLoop, IsTheSameRunOnOneTwoAndThreeRanks) {
     int ranks, stages;
     bool sharded;
   };
-  for (const Way& way : {Way{"two ranks", 2, 1, false}, Way{"three ranks", 3, 1, false},
-                         Way{"three parts of the state", 3, 1, true}, Way{"two stages", 2, 2, false},
-                         Way{"two replicas of two stages", 4, 2, false}}) {
+  for (const Way& way :
+       {Way{"two ranks", 2, 1, false}, Way{"three ranks", 3, 1, false},
+        Way{"three parts of the state", 3, 1, true}, Way{"two stages", 2, 2, false},
+        Way{"two replicas of two stages", 4, 2, false}}) {
     contract::RunConfig c = config(BatchGrowth::SquareRoot, way.ranks);
     c.sharding.optimizer = way.sharded;
     c.parallel.pipeline = way.stages;
