@@ -33,8 +33,8 @@ class ChangeTest : public ControllerFixture {
              std::optional<std::int64_t> saved = {}, std::optional<double> worth = {}) {
     JournalAuthor journal(directory(id), clock_.utc_seconds());
     journal.start(0.1, from);
-    trainer::contract::StepRecord step{to};
-    step.progress = worth;
+    trainer::contract::StepRecord step;
+    step.step = to, step.progress = worth;
     journal.add(1, step);
     journal.evaluation(2, to, accuracy);
     save(id, saved.value_or(to));
