@@ -126,6 +126,8 @@ export type RunRow = Pick<
   | "step"
   | "steps"
   | "samples"
+  | "progress"
+  | "batch_size"
   | "metric"
   | "value"
   | "target"
