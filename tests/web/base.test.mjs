@@ -140,6 +140,8 @@ table("the time that counts", (f) => Object.values(base.timeOf(row(f))).join(" "
   [{ time_to_accuracy_seconds: 90 }, "1 min 30 s to target"],
   [{ samples_per_second: null }, "41 s trained"], // silent
   [{ step: 0, samples_per_second: null }, "1 min 00 s since submission"],
+  [{ batch_size: 32 }, "≈ 1 h 08 min left to its last step"],
+  [{ progress: 3500.5, batch_size: 64 }, "41 s trained"], // nobody knows how many steps are left
 ]);
 
 test("a part of the list does not speak for all of it", () => {

@@ -165,6 +165,10 @@ test("a target that was met and is missed again is told as the list does", () =>
   assert.equal(told({ value: 0.71, config })[1], met + on);
   assert.equal(told({ config })[1], missed + on);
   assert.equal(told({ value: 0.71, config, state: "succeeded" })[1], met);
+  // Steps of a batch that has grown are worth several each.
+  const grown = { value: 0.71, config, progress: 800.5, batch_size: 40 };
+  assert.equal(told(grown)[1], `${met} It trains on until its steps are worth 1,000.`);
+  assert.equal(told({ ...grown, progress: 1000 })[1], met);
 });
 
 test("of a long text its begin is shown, by lines and by characters", () => {

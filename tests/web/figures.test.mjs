@@ -409,6 +409,8 @@ test("a measured step is the batch over the newest rate", () => {
   for (const fields of [{ step: 0 }, { samples: 0 }, { samples_per_second: null }]) {
     assert.equal(plan.measuredStep({ ...run, ...fields }), null, JSON.stringify(fields));
   }
+  // Of a batch that has grown to 64.
+  assert.equal(plan.measuredStep({ ...run, batch_size: 64 }), 0.2);
 });
 
 const cut = (name, buckets, mean) => ({
