@@ -437,7 +437,8 @@ contract::EndRecord AttemptRunner::train(std::int64_t done) {
 }
 
 bool AttemptRunner::evaluation_due(std::int64_t done) const {
-  return done % config_.evaluate_every == 0 || loop_.is_over(done);
+  const bool is_last = contract::grows(config_) ? loop_.is_over(done) : done == config_.steps;
+  return done % config_.evaluate_every == 0 || is_last;
 }
 
 void AttemptRunner::tell_batch(const contract::BatchRecord& record) {
