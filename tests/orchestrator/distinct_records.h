@@ -28,8 +28,8 @@ class Distinct {
   }
 
   void set(orchestrator::runs::RunSummary& r) {
-    auto& [step, steps, samples, metric, value, target, target_times_baseline, baseline,
-           started_utc, time_to_accuracy_seconds, training_seconds, samples_per_second,
+    auto& [step, steps, samples, progress, batch_size, metric, value, target, target_times_baseline,
+           baseline, started_utc, time_to_accuracy_seconds, training_seconds, samples_per_second,
            tokens_per_second, loss, mfu, utilisation, exposed_share, imbalance, moved_bytes,
            goodput, noise_scale, noise_scale_low, noise_scale_high, efficiency, phase,
            checkpoint_step, checkpoint, crossing, crossing_low, crossing_high, crossing_model,
@@ -39,6 +39,7 @@ class Distinct {
          mfu, utilisation, exposed_share, imbalance, moved_bytes, goodput, noise_scale,
          noise_scale_low, noise_scale_high, efficiency, phase, checkpoint_step, checkpoint,
          crossing, crossing_low, crossing_high, crossing_model, axis_seconds, last_record_utc);
+    (void)progress, (void)batch_size;  // behind all of the run, whose figures stay as they were
   }
   void set(orchestrator::runs::Wait& r) {
     auto& [category, action, clears, expected_start_utc, next_start_utc] = r;
@@ -50,7 +51,8 @@ class Distinct {
            reason, wait, error, ended_utc, failures, progress_step, drained, settled, summary] = r;
     fill(number, id, name, config, kind, directory, created_utc, wanted, scheduler, after, archived,
          state, reason, wait, error, ended_utc, failures, progress_step, drained, settled, summary,
-         found_utc, owner, tags, note, changed_utc, forked_from, forked_checkpoint);
+         found_utc, owner, tags, note, changed_utc, forked_from, forked_checkpoint,
+         summary.progress, summary.batch_size);
   }
   void set(orchestrator::runs::Launch& r) {
     auto& [number, token, handle, attempts_before, started_utc, over, replaced, exit_code, signal,
@@ -64,11 +66,12 @@ class Distinct {
   }
   void set(orchestrator::runs::Attempt& r) {
     auto& [row, number, execution, offset, damaged, started, start_utc, first_step_begin,
-           last_seconds, process, host, hosts, first_step, batch_size, ranks, ranks_per_node,
-           device, peak_flops, slowest, training_seconds, exit_code, reason, message, judged] = r;
+           last_seconds, process, host, hosts, first_step, batch_size, batches, ranks,
+           ranks_per_node, device, peak_flops, slowest, training_seconds, exit_code, reason,
+           message, judged] = r;
     fill(row, number, execution, offset, damaged, started, start_utc, first_step_begin,
          last_seconds, process, host, hosts, first_step, batch_size, ranks, ranks_per_node, device,
-         peak_flops, slowest, training_seconds, exit_code, reason, message, judged);
+         peak_flops, slowest, training_seconds, exit_code, reason, message, judged, batches);
   }
   void set(orchestrator::runs::SubmissionRecord& r) {
     auto& [id, created_utc, wanted, idempotency_key, body_digest, scheduler, after, archived, owner,
