@@ -132,6 +132,11 @@ class Advisor {
   int run(advise::Report* report) {
     file_ = trainer::contract::parse_run_config(read_input(options_.run_file, kMaxRunFile),
                                                 input_name(options_.run_file));
+    if (trainer::contract::grows(file_)) {
+      throw base::Error(
+          base::Code::User,
+          "batch.growth: advice compares batches that stay as they are; leave it out");
+    }
     report->objective = options_.objective;
     take_earlier_run();
     const int code = options_.probe ? measure() : reckon();

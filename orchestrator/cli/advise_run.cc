@@ -101,6 +101,10 @@ EarlierRun earlier_run(const Client& client, const std::string& name, const RunC
     earlier.why_no_target = earlier.id + " has another target";
     return earlier;
   }
+  if (theirs.at("batch").value("growth", "none") != "none") {
+    earlier.why_no_target = earlier.id + " had a batch that grew";
+    return earlier;
+  }
   bool is_thinned = false;
   const Json history = whole_history(client, earlier.id, &is_thinned);
   if (const auto step = step_of_target(history); step && *step > 0) {

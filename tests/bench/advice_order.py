@@ -38,7 +38,7 @@ threads: 1
 """
 EVALUATE_EVERY = 512  # samples
 MOST = 200_000        # samples
-RATE, WARMUP = 2e-3, 512  # at the middle batch; samples
+RATE, WARMUP = 1e-3, 512  # at the middle batch; samples
 
 
 def run_file(data, batch, middle, ranks, seed, target, look=0):

@@ -227,6 +227,8 @@ def bad_input_is_one_clear_line(world):
              ((large, *cluster, "--noise-scale", "10", "--noise-high", "3"), 2, "--noise-high is below"),
              ((large, *cluster, "--noise-scale", "10", "--ranks", "2"), 2, "--ranks is of --probe"),
              ((large, *cluster, "--run", "nobody"), 3, "nobody"),
+             ((world.file("grows.yaml", LARGE.replace("{size: 512}", "{size: 512, growth: square_root, max_size: 4096}")), *cluster,
+               "--noise-scale", "10"), 7, "batch.growth: advice compares batches that stay as they are"),
              ((tiny, "--probe", "--id", "a/b"), 2, "--id is 'a/b'")]
     for words, code, message in cases:
         done = world.call("advise", *words)
