@@ -782,7 +782,8 @@ def wrong_values(key):
 
 def the_schemas_of_sections_are_those_of_their_readers(api, data):
     """`regatta schema sweep` and `experiment`: what fits is taken, and what does not is refused."""
-    run = {"name": "many", "data": {"path": str(data), "max_length": 48}, "steps": 5, "batch": {"size": 8}, "model": {"preset": "tiny"}}
+    run = {"name": "many", "data": {"path": str(data), "max_length": 48}, "steps": 5, "batch": {"size": 8, "micro": 2},
+           "model": {"preset": "tiny"}}
 
     def fault_of_sweep(file):
         return api("POST", "/sweeps", file, query="dry_run=true")[0] == 422

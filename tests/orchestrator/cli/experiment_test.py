@@ -188,6 +188,8 @@ def layouts_train_the_same(world):
 def text_and_markdown_say_the_same(world):
     text, markdown = (world.call("experiment", "show", "first", "-o", form) for form in ("text", "markdown"))
     assert text.returncode == markdown.returncode == 0, (text.stderr, markdown.stderr)
+    yaml = world.call("experiment", "show", "first", "-o", "yaml").stdout.splitlines()
+    assert yaml[0] == '"experiment": "first"' and '"runs_planned": 4' in yaml, yaml[:9]
     rows = [line.strip("|").split("|") for line in markdown.stdout.splitlines() if line.startswith("| ")]
     assert len(rows) > 15, markdown.stdout
     lines = [" ".join(line.split()) for line in text.stdout.splitlines()]
