@@ -6,7 +6,7 @@ namespace {
 
 // Ids and names of runs, sweeps or experiments, within a second; none where no controller answers.
 // compadd quotes them.
-constexpr const char* kThings = R"zsh(
+constexpr const char* kZshThings = R"zsh(
 _regatta_things() {
   local -a things
   local thing
@@ -140,7 +140,7 @@ std::string functions_text(const Outline& command) {
 std::string zsh_completion(const Outline& program) {
   return "#compdef regatta\n"
          "# Completion of regatta for zsh; `regatta completion zsh` made it.\n" +
-         std::string(kThings) + functions_text(program) +
+         std::string(kZshThings) + functions_text(program) +
          "\n"
          "# Loaded by compinit as a function, or sourced.\n"
          "if [[ ${funcstack[1]} == _regatta ]]; then\n"
