@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "orchestrator/cli/runs_in_turn.h"
 #include "orchestrator/plan/run_plan.h"
-#include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
