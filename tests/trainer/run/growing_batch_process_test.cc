@@ -13,8 +13,11 @@ using namespace regatta::trainer;  // the subject
 class GrowingBatchProcess : public RunProcess {
  protected:
   static std::string growing(const std::string& growth, int steps, const std::string& more = "") {
-    return with(run_file(*dataset_, steps, "statistics: {every: 1}\n" + more), "batch: {size: 8}",
-                "batch: {size: 4, growth: " + growth + ", max_size: 32}");
+    // With so large an epsilon words that no step has had yet do not drown the others.
+    const std::string text =
+        with(run_file(*dataset_, steps, "statistics: {every: 1}\n" + more), "batch: {size: 8}",
+             "batch: {size: 4, growth: " + growth + ", max_size: 32}");
+    return with(text, "learning_rate: 0.003", "learning_rate: 0.003, epsilon: 0.001");
   }
   // Each step as it was last journaled.
   static std::vector<contract::StepRecord> steps_of(const base::Path& run) {
@@ -85,7 +88,7 @@ TEST_F(GrowingBatchProcess, KilledAtRandomStepsEndsWithTheSameBits) {
 
 // Further steps of a run that is over continue its batch and its rates.
 TEST_F(GrowingBatchProcess, MoreStepsGoOnFromTheBatchThatWasReached) {
-  const std::string constant = "optimizer: {learning_rate: 0.003";
+  const std::string constant = "optimizer: {learning_rate: 0.003, epsilon: 0.001";
   const auto text = [&](int steps) {
     return with(growing("square_root", steps), constant, constant + ", schedule: constant");
   };
