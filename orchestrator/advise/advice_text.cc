@@ -1,9 +1,11 @@
 #include "orchestrator/advise/advice_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -17,14 +19,22 @@ using Json = nlohmann::ordered_json;
 using Cells = std::vector<std::vector<std::string>>;
 
 std::string count_text(double value) {
+  constexpr double kFew = 100;
+  if (value < kFew && value != std::floor(value)) return base::short_number(value, 3);
   std::string digits = std::to_string(std::llround(value));
   for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");
   return digits;
 }
 
+// Short times with three digits: a tenth of a second is much of them.
+std::string time_text(double seconds) {
+  constexpr double kShort = 10;
+  return seconds < kShort ? base::short_number(seconds, 3) + " s" : base::human_seconds(seconds);
+}
+
 std::string seconds_text(const Range& range) {
-  return base::human_seconds(range.value) + " (" + base::human_seconds(range.low) + " to " +
-         base::human_seconds(range.high) + ")";
+  return time_text(range.value) + " (" + time_text(range.low) + " to " + time_text(range.high) +
+         ")";
 }
 
 std::string number_text(const Range& range) {
@@ -89,11 +99,18 @@ Cells cells_of(const Report& report) {
   return cells;
 }
 
+// Somebody gave the scale alone.
+bool has_ends(const Noise& noise) {
+  return noise.low < noise.scale || !noise.high || *noise.high > noise.scale;
+}
+
 std::string noise_text(const Report& report) {
   const Noise& noise = report.advice.noise;
-  return "noise scale " + count_text(noise.scale) + " samples (" + count_text(noise.low) +
-         (noise.high ? " to " + count_text(*noise.high) : ", no upper end") + "), " +
-         report.noise_from;
+  std::string text = "noise scale " + count_text(noise.scale) + " samples";
+  if (!has_ends(noise)) return text + ", " + report.noise_from + " without ends";
+  text += " (" + count_text(noise.low);
+  text += noise.high ? " to " + count_text(*noise.high) : ", no upper end";
+  return text + "), " + report.noise_from;
 }
 
 std::string target_text(const Report& report) {
@@ -113,6 +130,7 @@ std::string best_sentence(const Report& report, Objective objective) {
                           ? number_text(row(best.expected).goodput) + " samples/s"
                           : seconds_text(row(best.expected).seconds) + ", " +
                                 number_text(row(best.expected).gpu_hours) + " GPU-hours");
+  if (!has_ends(report.advice.noise)) return text + ".";
   if (best.is_sure()) return text + "; at both ends of the noise scale, too.";
   const auto other = [&](std::size_t index, const char* end) {
     if (index == best.expected) return std::string();
@@ -152,6 +170,17 @@ Json row_json(const Row& row) {
           {"on_front", row.on_front}};
 }
 
+// Text of a file within Markdown: nothing of it is markup.
+std::string plain_markdown(const std::string& text) {
+  constexpr std::string_view kMarkup = "\\`*_{}[]<>|#&~";
+  std::string plain;
+  for (const char each : base::printable(text)) {
+    if (kMarkup.find(each) != std::string_view::npos) plain += '\\';
+    plain += each;
+  }
+  return plain;
+}
+
 }  // namespace
 
 std::string advice_text(const Report& report) {
@@ -168,8 +197,9 @@ std::string advice_text(const Report& report) {
 
 std::string advice_markdown(const Report& report) {
   const Cells cells = cells_of(report);
-  std::string text =
-      "**" + report.title + "**: " + target_text(report) + "; " + noise_text(report) + ".\n\n";
+  std::string text = "**" + plain_markdown(report.title) +
+                     "**: " + plain_markdown(target_text(report)) + "; " +
+                     plain_markdown(noise_text(report)) + ".\n\n";
   for (std::size_t i = 0; i < cells.size(); ++i) {
     text += "| " + base::join(cells[i], " | ") + " |\n";
     if (i == 0) {
@@ -177,9 +207,12 @@ std::string advice_markdown(const Report& report) {
       text += "|\n";
     }
   }
-  text += "\n";
+  text += "\n\\>: best for --objective " +
+          objective_names()[static_cast<std::size_t>(report.objective)] +
+          "; \\*: nothing takes both less time and fewer GPU-hours.\n\n";
   for (const std::string& line : sentences(report)) text += line + "\n";
-  for (const std::string& note : report.notes) text += "- " + note + "\n";
+  text += "\n";
+  for (const std::string& note : report.notes) text += "- " + plain_markdown(note) + "\n";
   return text;
 }
 

@@ -31,10 +31,10 @@ enum class AdviceFormat { Plain, Data, Rows, Markdown, Picture };
 struct AdviseOptions {
   std::string run_file;  // "-": stdin
   std::string cluster;   // what topology/sources/read_any.h knows
-  std::string nodes = "1..16";
-  std::string ranks;    // to probe; empty: the run file's
-  std::string batches;  // empty: about the run file's
-  std::string run;      // an earlier one, at the controller
+  std::string nodes;     // to describe; empty: kUsualNodes
+  std::string ranks;     // to probe; empty: the run file's
+  std::string batches;   // empty: about the run file's
+  std::string run;       // an earlier one, at the controller
   std::optional<double> noise, noise_low, noise_high;
   std::optional<double> samples;  // to the target, with the run file's batch
   std::string lengths;
@@ -43,12 +43,14 @@ struct AdviseOptions {
   plan::GivenFigures given;
   bool sharp = false;
   bool probe = false;
-  int probe_steps = 30;
-  std::string id;  // of the probe
+  int probe_steps = 0;  // 0: kUsualProbeSteps
+  std::string id;       // of the probe
   advise::Objective objective = advise::Objective::TimeToAccuracy;
   AdviceFormat format = AdviceFormat::Plain;
 };
 
+constexpr const char* kUsualNodes = "1..16";
+constexpr int kUsualProbeSteps = 30;
 constexpr int kSimulatedSteps = 50;
 constexpr int kMostBatch = 1 << 20;      // as in run files
 constexpr std::size_t kMostCounts = 64;  // of nodes, ranks or batches
@@ -107,8 +109,18 @@ void check_options(const AdviseOptions& options) {
   if (options.run_file == "-" && options.cluster == "-") {
     misuse("run file and cluster cannot both be stdin; name a file");
   }
-  if (!options.ranks.empty() && !options.probe)
-    misuse("--ranks is of --probe; --nodes is of --cluster");
+  const bool describes = !options.nodes.empty() || !options.measured.empty() || options.sharp ||
+                         !options.lengths.empty() || options.vocabulary > 0 ||
+                         options.given.efficiency || options.given.overhead_seconds;
+  if (options.probe && describes) {
+    misuse(
+        "--nodes, --measured, --sharp, --lengths, --vocabulary, --efficiency and "
+        "--overhead-seconds are of --cluster; --probe measures");
+  }
+  if (!options.probe &&
+      (!options.ranks.empty() || !options.id.empty() || options.probe_steps > 0)) {
+    misuse("--ranks, --probe-steps and --id are of --probe; --nodes is of --cluster");
+  }
   if ((options.noise_low || options.noise_high) && !options.noise) {
     misuse("--noise-low and --noise-high are the ends of --noise-scale, which is missing");
   }
@@ -128,7 +140,7 @@ class Advisor {
   Advisor(const AdviseOptions& options, const ClientOptions& client)
       : options_(options), client_(client) {}
 
-  // The report, or an exit code.
+  // The exit code; there is no report where it is kInterrupted.
   int run(advise::Report* report) {
     file_ = trainer::contract::parse_run_config(read_input(options_.run_file, kMaxRunFile),
                                                 input_name(options_.run_file));
@@ -139,8 +151,9 @@ class Advisor {
     }
     report->objective = options_.objective;
     take_earlier_run();
+    if (!options_.probe) refuse_unknown_noise();  // before anything is simulated
     const int code = options_.probe ? measure() : reckon();
-    if (code == kInterrupted || candidates_.empty()) return refuse(code);
+    if (code == kInterrupted) return code;
     const advise::Noise noise = settle_noise(report);
     const advise::Target target = settle_target(report);
     report->advice = advise::advise(candidates_, noise, target, std::max(1, file_.base_batch));
@@ -152,15 +165,25 @@ class Advisor {
   }
 
  private:
-  [[nodiscard]] int refuse(int code) const {
-    if (code == kInterrupted) return code;
-    throw base::Error(base::Code::User, options_.probe
-                                            ? "no probe succeeded, so nothing is known to advise by"
-                                            : "there is nothing to choose from: every batch has "
-                                              "fewer samples than ranks");
+  void refuse_unknown_noise() const {
+    if (options_.noise || (earlier_ && earlier_->noise)) return;
+    const std::string unknown = options_.probe
+                                    ? "the probe's steps tell no noise scale; more of them "
+                                      "(--probe-steps) may"
+                                    : "the gradient's noise scale is not known";
+    throw base::Error(base::Code::User, (earlier_ ? earlier_->why_no_noise : unknown) +
+                                            "; name an earlier run with --run, or give "
+                                            "--noise-scale");
   }
   void take_earlier_run() {
-    if (!options_.run.empty()) earlier_ = earlier_run(client_.connect(), options_.run, file_);
+    if (options_.run.empty()) return;
+    RunConfig config = file_;
+    make_data_absolute(folder(), &config);
+    earlier_ = earlier_run(client_.connect(), options_.run, config);
+    if (earlier_->differences.empty()) return;
+    notes_.push_back(earlier_->id + " differs from the run file in " +
+                     base::join(earlier_->differences, ", ") +
+                     ": its noise scale and samples count as far as that does not matter");
   }
   // On machines that are described.
   int reckon() {
@@ -180,24 +203,46 @@ class Advisor {
       logs.push_back(topology::nccl::parse_nccl_tests_log(read_input(log), log));
     }
     plan::PeakShare share;
-    for (const int nodes : counts_of(options_.nodes, "--nodes", plan::Cluster::kMostNodes)) {
+    const std::string& nodes_text = options_.nodes.empty() ? kUsualNodes : options_.nodes;
+    for (const int nodes : counts_of(nodes_text, "--nodes", plan::Cluster::kMostNodes)) {
       const plan::Machines machines = cluster.machines(nodes, file_.ranks_per_node);
       for (const int batch : batches_of(options_, file_)) {
-        if (batch < machines.ranks()) continue;
+        if (batch < machines.ranks()) {
+          leave_out(machines.ranks(), batch, "there are fewer samples than ranks");
+          continue;
+        }
         simulate::DescribedRun run{simulate::with_ranks_and_batch(file_, machines.ranks(), batch),
                                    machines, lengths, logs, options_.sharp};
-        candidates_.push_back(simulated(run, &share));
+        try {
+          candidates_.push_back(simulated(run, &share));
+        } catch (const base::Error& error) {
+          // Stages and micro-batches do not go with every batch.
+          if (error.code() != base::Code::User || file_.parallel.pipeline < 2) throw;
+          leave_out(machines.ranks(), batch, error.what());
+        }
       }
       title_ = file_.name + " on nodes of " + std::to_string(machines.ranks_per_node) + " " +
                machines.gpu_model;
     }
-    notes_ = plan::step_basis(
-        file_, options_.given,
-        options_.lengths.empty() ? std::nullopt : std::optional<LengthTable>(lengths));
+    for (const std::string& line : plan::step_basis(
+             file_, options_.given,
+             options_.lengths.empty() ? std::nullopt : std::optional<LengthTable>(lengths))) {
+      notes_.push_back(line);
+    }
+    if (left_out_ > 0) {
+      notes_.push_back(base::plural(left_out_, "row") + " left out, the first: " + first_left_out_);
+    }
     notes_.push_back(plan::share_sentence(share) +
                      base::formatted("; times are given for %.3g to %.3g %%", 100 * share.low,
                                      100 * share.high));
-    return 0;
+    if (!candidates_.empty()) return 0;
+    throw base::Error(base::Code::User, "there is nothing to choose from: " + first_left_out_);
+  }
+  void leave_out(int ranks, int batch, const std::string& why) {
+    if (left_out_++ == 0) {
+      first_left_out_ =
+          base::plural(ranks, "rank") + " with a batch of " + std::to_string(batch) + ": " + why;
+    }
   }
   [[nodiscard]] Candidate simulated(const simulate::DescribedRun& run,
                                     plan::PeakShare* share) const {
@@ -227,22 +272,20 @@ class Advisor {
   int measure() {
     ProbePlan plan;
     plan.file = file_;
-    const base::Path folder =
-        options_.run_file == "-" ? base::Path(".") : base::Path(options_.run_file).parent_path();
-    make_data_absolute(folder, &plan.file);
-    if (plan.file.from) settle_start(folder, &*plan.file.from);
+    make_data_absolute(folder(), &plan.file);
+    if (plan.file.from) settle_start(folder(), &*plan.file.from);
     plan.ranks = options_.ranks.empty() ? std::vector<int>{file_.ranks}
                                         : counts_of(options_.ranks, "--ranks", kMostBatch);
     const std::vector<int> batches = batches_of(options_, file_);
     // A line needs two; what lies between is on it.
     plan.batches = {batches.front()};
     if (batches.size() > 1) plan.batches.push_back(batches.back());
-    plan.steps = options_.probe_steps;
+    plan.steps = options_.probe_steps > 0 ? options_.probe_steps : kUsualProbeSteps;
     plan.id = options_.id.empty() ? base::random_hex(kIdBytes) : options_.id;
     plan.go_on = "the same command with --id " + plan.id + " goes on";
     Probed probed = probe(client_.connect(), plan);
-    if (probed.code == kInterrupted || probed.steps.empty()) return probed.code;
-    probe_ = plan.id;
+    if (probed.code == kInterrupted) return probed.code;
+    for (const std::string& line : probed.left_out) notes_.push_back(line);
     probed_noise_ = probed.noise;
     const advise::MeasuredSteps steps(probed.steps);
     for (const int ranks : steps.ranks()) {
@@ -255,7 +298,10 @@ class Advisor {
     }
     title_ = file_.name + " on the controller's machines";
     notes_.push_back("steps are as in " + base::plural(probed.steps.size(), "short run") +
-                     " (tag probe-" + plan.id + "), on a line between the batches tried");
+                     " (tag probe-" + plan.id + ")" +
+                     (plan.batches.size() > 1
+                          ? ", on a line between the batches tried"
+                          : ", and as long for each sample with other batches"));
     return probed.code;
   }
   advise::Noise settle_noise(advise::Report* report) const {
@@ -272,13 +318,8 @@ class Advisor {
       report->noise_from = "of the probe, so of the run's beginning";
       return *probed_noise_;
     }
-    throw base::Error(
-        base::Code::User,
-        (earlier_ ? earlier_->why_no_noise
-                  : std::string(options_.probe ? "the probe's steps tell no noise scale; more of "
-                                                 "them (--probe-steps) may"
-                                               : "the gradient's noise scale is not known")) +
-            "; name an earlier run with --run, or give --noise-scale");
+    refuse_unknown_noise();
+    return {};
   }
   advise::Target settle_target(advise::Report* report) {
     if (options_.samples) {
@@ -330,13 +371,18 @@ class Advisor {
         "(`regatta submit --dry-run` tells)");
   }
 
+  [[nodiscard]] base::Path folder() const {
+    return options_.run_file == "-" ? base::Path(".") : base::Path(options_.run_file).parent_path();
+  }
+
   const AdviseOptions& options_;
   const ClientOptions& client_;
   RunConfig file_;
   std::optional<EarlierRun> earlier_;
   std::optional<advise::Noise> probed_noise_;
   std::vector<Candidate> candidates_;
-  std::string title_, probe_;
+  int left_out_ = 0;  // rows of a cluster
+  std::string first_left_out_, title_;
   std::vector<std::string> notes_;
 };
 
@@ -402,7 +448,8 @@ class Advise : public Command {
   void add_machines(OptionList& options) {
     options.add("--cluster", ValueKind::File, &options_.cluster,
                 "a cluster description, or another file that `regatta topo` reads; - for stdin");
-    options.add("--nodes", &options_.nodes, "numbers of nodes to compare: 1,2,4 or 1..64");
+    options.add("--nodes", &options_.nodes,
+                "numbers of nodes to compare: 1,2,4 or 1..64 (default: 1..16)");
     options.add("--batches", &options_.batches,
                 "global batches to compare: 64,256 or 64..4096 (default: a quarter of the run "
                 "file's to sixteen times it)");
@@ -411,8 +458,8 @@ class Advise : public Command {
                 "controller");
     options.add("--ranks", &options_.ranks,
                 "numbers of ranks to probe: 1,2,4 (default: the run file's)");
-    options.add("--probe-steps", &options_.probe_steps, "steps of each short run").range = {
-        kLeastProbeSteps, kMostProbeSteps};
+    options.add("--probe-steps", &options_.probe_steps, "steps of each short run (default: 30)")
+        .range = {kLeastProbeSteps, kMostProbeSteps};
     options.add("--id", &options_.id, "go on with this probe, or begin it under this name").type =
         "ID";
     options.add("--measured", ValueKind::File, &options_.measured,

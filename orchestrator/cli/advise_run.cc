@@ -1,6 +1,7 @@
 #include "orchestrator/cli/advise_run.h"
 
 #include <algorithm>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -44,14 +45,50 @@ double samples_until(const Json& history, std::int64_t step, int batch) {
   return steps == step ? samples : static_cast<double>(step) * batch;
 }
 
-// The first evaluation that met it.
-std::optional<std::int64_t> step_of_target(const Json& history) {
+// What the run file's target comes to in this run; nothing where it has another metric.
+std::optional<double> target_value(const RunConfig& config, const Json& run) {
+  if (!config.target || text::text_of(run, "metric") != trainer::contract::metric_of(config)) {
+    return std::nullopt;
+  }
+  if (config.target->value) return config.target->value;
+  const auto baseline = number_of(run, "baseline");
+  if (!baseline || !config.target->times_baseline) return std::nullopt;
+  return *config.target->times_baseline * *baseline;
+}
+
+// The first evaluation that met it. The run's own target may have been another, or changed.
+std::optional<std::int64_t> step_of_target(const Json& history, const RunConfig& config,
+                                           double target) {
+  const bool loss = trainer::contract::is_loss(trainer::contract::judged_by(config));
   for (const Json& row : history) {
-    if (is_counted(row, "evaluation") && row.value("target_met", false)) {
-      return row.value("step", std::int64_t{0});
-    }
+    const auto value = number_of(row, "value");
+    if (!is_counted(row, "evaluation") || !value) continue;
+    if (loss ? *value <= target : *value >= target) return row.value("step", std::int64_t{0});
   }
   return std::nullopt;
+}
+
+// Keys by which a run learns otherwise, so that its noise scale and samples may be others.
+std::vector<std::string> differences_of(const Json& ours, const Json& theirs) {
+  static constexpr const char* kKeys[] = {"data", "optimizer",      "clip", "fine_tuning",
+                                          "from", "shuffle_labels", "dtype"};
+  std::vector<std::string> keys;
+  for (const char* const key : kKeys) {
+    if (ours.value(key, Json()) != theirs.value(key, Json())) keys.emplace_back(key);
+  }
+  return keys;
+}
+
+// Why the run file's reader refuses it; nothing: it does not.
+std::optional<std::string> refusal_of(const RunConfig& config) {
+  try {
+    (void)trainer::contract::parse_run_config(trainer::contract::to_json(config), "run file");
+    return std::nullopt;
+  } catch (const base::Error& error) {
+    const std::string text = error.what();  // "run file:67: key: why": of a line nobody has
+    const std::size_t key = text.find(": ");
+    return key == std::string::npos ? text : text.substr(key + 2);
+  }
 }
 
 // The same interval in samples is worth less where the scale is small.
@@ -97,8 +134,20 @@ EarlierRun earlier_run(const Client& client, const std::string& name, const RunC
                           : " tells no noise scale; statistics.every has to be above 0, and ten "
                             "looks at the gradient to be done");
   }
-  if (part(ours, "target") != part(theirs, "target")) {
-    earlier.why_no_target = earlier.id + " has another target";
+  earlier.differences = differences_of(ours, theirs);
+  if (!config.target) {
+    earlier.why_no_target = "the run file has no target";
+    return earlier;
+  }
+  const auto wanted = target_value(config, run);
+  if (!wanted) {
+    earlier.why_no_target = earlier.id + " is judged by another metric";
+    return earlier;
+  }
+  if (part(ours, "shuffle_labels") != part(theirs, "shuffle_labels") ||
+      part(part(ours, "data"), "max_length") != part(part(theirs, "data"), "max_length")) {
+    earlier.why_no_target =
+        earlier.id + " trained on other samples (data.max_length, shuffle_labels)";
     return earlier;
   }
   if (theirs.at("batch").value("growth", "none") != "none") {
@@ -107,11 +156,11 @@ EarlierRun earlier_run(const Client& client, const std::string& name, const RunC
   }
   bool is_thinned = false;
   const Json history = whole_history(client, earlier.id, &is_thinned);
-  if (const auto step = step_of_target(history); step && *step > 0) {
+  if (const auto step = step_of_target(history, config, *wanted); step && *step > 0) {
     earlier.target = advise::Target{samples_until(history, *step, batch_of(run)), batch_of(run)};
   } else {
     earlier.why_no_target =
-        earlier.id + (step ? " met its target untrained" : " has not met its target");
+        earlier.id + (step ? " met the target untrained" : " has not met the target");
   }
   return earlier;
 }
@@ -160,21 +209,34 @@ advise::MeasuredStep measured_step(const Json& run, const Json& history) {
 }
 
 Probed probe(const Client& client, const ProbePlan& plan) {
+  Probed probed;
   Turns turns;
   turns.of = "of probe " + plan.id;
   turns.go_on = plan.go_on;
+  turns.first_decides = true;
   for (const int ranks : plan.ranks) {
     for (const int batch : plan.batches) {
-      if (batch < ranks) continue;
-      const std::string place = std::to_string(ranks) + "x" + std::to_string(batch);
-      turns.runs.push_back({call_of(ranks, batch),
-                            probe_config(plan, ranks, batch),
-                            {"probe-" + plan.id},
-                            "probe-" + plan.id + "-" + place});
+      const RunConfig config = probe_config(plan, ranks, batch);
+      std::optional<std::string> refusal = refusal_of(config);
+      if (batch < ranks) refusal = "there are fewer samples than ranks";
+      if (refusal) {
+        probed.left_out.push_back(call_of(ranks, batch) + " is left out: " + *refusal);
+        continue;
+      }
+      turns.runs.push_back(
+          {call_of(ranks, batch),
+           config,
+           {"probe-" + plan.id},
+           "probe-" + plan.id + "-" + std::to_string(ranks) + "x" + std::to_string(batch)});
     }
   }
+  if (turns.runs.empty()) {
+    throw base::Error(base::Code::User, "there is nothing to probe: " + probed.left_out.front());
+  }
+  (void)client.get("/version");  // so that nobody waits for a controller that is not there
+  std::cerr << "probe " << plan.id << ": " << base::plural(turns.runs.size(), "run")
+            << ", each when the one before is over\n";
   const TurnsEnd end = run_in_turn(client, turns);
-  Probed probed;
   probed.code = end.code;
   if (end.code == kInterrupted) return probed;
   for (const std::string& id : end.ids) {
@@ -186,6 +248,11 @@ Probed probe(const Client& client, const ProbePlan& plan) {
     if (noise && (!probed.noise || relative_width(*noise) < relative_width(*probed.noise))) {
       probed.noise = noise;
     }
+  }
+  if (probed.steps.empty()) {
+    throw base::Error(base::Code::User, "no probe succeeded; mend what `regatta show " +
+                                            end.ids.front() +
+                                            "` tells, and begin anew with another --id");
   }
   return probed;
 }

@@ -16,10 +16,12 @@ namespace regatta::orchestrator::cli {
 struct EarlierRun {
   std::string id;
   std::optional<advise::Noise> noise;       // its newest estimate
-  std::optional<advise::Target> target;     // where it met the target that the run file has, too
+  std::optional<advise::Target> target;     // where it met the run file's target first
   std::string why_no_noise, why_no_target;  // of what is not there
+  std::vector<std::string> differences;     // keys of the run file that it has otherwise
 };
 // Code::User where it trained another model or task than the run file's.
+// config: with absolute paths.
 [[nodiscard]] EarlierRun earlier_run(const Client& client, const std::string& run,
                                      const trainer::contract::RunConfig& config);
 
@@ -38,9 +40,12 @@ struct ProbePlan {
 struct Probed {
   std::vector<advise::MeasuredStep> steps;
   std::optional<advise::Noise> noise;  // the one that is known best, of all of them
+  std::vector<std::string> left_out;   // what cannot be run, a sentence each
   int code = 0;                        // as of TurnsEnd
 };
-// Runs them one after the other, so that each has the machines to itself.
+// Runs them one after the other, so that each has the machines to itself. Code::Retry where no
+// controller answers, Code::User where there is nothing to run or nothing succeeds; where the first
+// does not, the others are not begun.
 [[nodiscard]] Probed probe(const Client& client, const ProbePlan& plan);
 
 // Of GET /runs/{id} and its whole history. Code::User where it has too few steps.

@@ -42,6 +42,7 @@ class Runner {
       end.code = 1;
       const std::string error = text::text_of(*run, "error");
       say(id + " " + run->value("state", "") + (error.empty() ? "" : ": " + error));
+      if (turns_.first_decides && place_ == 0) return end;
     }
     return end;
   }

@@ -21,6 +21,8 @@ struct Turns {
   std::vector<TurnRun> runs;
   std::string of;     // "of experiment 4f2a91": part of what is said where a key had another file
   std::string go_on;  // said after Ctrl-C: what to type
+  // Where the first of them fails, the others would, too: none is begun.
+  bool first_decides = false;
 };
 
 struct TurnsEnd {

@@ -86,6 +86,27 @@ TEST(AdviceText, EveryFormHasTheSameFigures) {
   EXPECT_THAT(advice_markdown(made), HasSubstr("| > | 4 | 32 | "));
 }
 
+TEST(AdviceText, MarkdownHasNoMarkupOfFiles) {
+  Report made = report();
+  made.title = "a|b*c`<script>\x1b[31m";
+  const std::string markdown = advice_markdown(made);
+  EXPECT_THAT(markdown, HasSubstr("a\\|b\\*c\\`\\<script\\>\\\\x1b\\[31m"));
+  EXPECT_THAT(markdown, HasSubstr("\\>: best for --objective tta"));
+}
+
+TEST(AdviceText, ShortTimesAndSmallScalesKeepTheirDigits) {
+  Report made = report();
+  Candidate each;
+  each.ranks = 1;
+  each.batch = 16;
+  each.step_seconds = {1e-4, 1e-4, 1e-4};
+  made.advice = advise({each}, {0.5, 0.5, 0.5}, {160, 16}, 1);
+  const std::string text = advice_text(made);
+  EXPECT_THAT(text, HasSubstr("0.001 s (0.001 s to 0.001 s)"));
+  EXPECT_THAT(text, HasSubstr("noise scale 0.5 samples, of run a-1 without ends"));
+  EXPECT_THAT(text, Not(HasSubstr("at both ends")));
+}
+
 TEST(AdviceText, ThePictureIsWholeAndEscaped) {
   const Report made = report();
   const std::string svg = advice_svg(made);

@@ -201,6 +201,43 @@ def an_earlier_run_tells_noise_and_samples(world):
     assert done.returncode == 7 and "trained another model" in done.stderr and done.stderr.count("\n") == 1, done
 
 
+def an_extended_run_tells_when_it_met_this_target(world):
+    """Its own target is another by then, and what it met first is not what the run file asks for."""
+    text = TINY.replace("steps: 200", "steps: 400") + "target: {metric: mlm_loss, value: %s}\n"
+    name = world.call("submit", world.file("far.yaml", text % 3.9), "--wait", "-o", "name").stdout.split()[0]
+    first = world.ask("/runs/" + name)
+    done = world.call("extend", name, "--target", "3.5", "--steps", "800")
+    assert done.returncode == 0, done
+    world.call("watch", name)
+    values = [(row["step"], row["value"]) for row in world.ask(f"/runs/{name}/history?limit=10000&since=0")["rows"]
+              if row["type"] == "evaluation" and not row["abandoned"]]
+    for target in (3.9, 3.7, 3.5):
+        met = next(step for step, value in values if value <= target)
+        told = world.told("advise", world.file("far.yaml", text % target), "--probe", "--ranks", "1", "--batches", "16", "--probe-steps", "24",
+                          "--id", "far", "--run", name, "--noise-scale", "40", "-o", "json")
+        assert told["target"]["samples"] == met * 16, (target, told["target"], values)
+    assert first["step"] < met, (first["step"], values)
+    changed = world.file("far.yaml", (text % 3.5).replace("max_length: 48", "max_length: 32").replace("0.001", "0.002"))
+    told = world.told("advise", changed, "--probe", "--ranks", "1", "--batches", "16", "--probe-steps", "24", "--run", name, "--noise-scale",
+                      "40", "-o", "json")
+    assert "assumed" in told["target"]["from"] and any("differs from the run file in data, optimizer" in note for note in told["notes"]), told
+
+
+def the_first_probe_that_fails_is_the_last(world):
+    file = world.file("bad.yaml", TINY.replace("path: data", "path: nowhere"))
+    done = world.call("advise", file, "--probe", "--ranks", "1,2", "--batches", "8,16", "--probe-steps", "24", "--id", "bad")
+    (run,) = world.ask("/runs?tag=probe-bad")["runs"]
+    assert done.returncode == 7 and done.stdout == "", done
+    assert f"no probe succeeded; mend what `regatta show {run['id']}` tells" in done.stderr and "probe bad: 4 runs" in done.stderr, done
+
+
+def rows_that_stages_cannot_have_are_left_out(world):
+    staged = world.file("staged.yaml", LARGE.replace("{size: 512}", "{size: 512, micro: 16}") + "parallel: {pipeline: 2}\n")
+    told = world.told("advise", staged, "--cluster", CLUSTER, "--vocabulary", "30522", "--nodes", "1,2", "--batches", "32..2048",
+                      "--noise-scale", "1500", "-o", "json")
+    assert 0 < len(told["rows"]) < 14 and any(" left out, the first: " in note for note in told["notes"]), told["notes"]
+
+
 def an_interrupted_probe_says_how_to_go_on(world):
     file = world.file("slow.yaml", TINY.replace("name: tiny", "name: slow"))
     client = Follower([REGATTA, "advise", str(file), "--probe", "--probe-steps", "100000", "--id", "three"], env=world.environment)
@@ -220,12 +257,15 @@ def bad_input_is_one_clear_line(world):
              ((large, *cluster, "--noise-scale", "10", "--nodes", "0"), 2, "--nodes is '0'"),
              ((large, *cluster, "--noise-scale", "10", "--nodes", "8..2"), 2, "counts down"),
              ((large, *cluster, "--noise-scale", "10", "--nodes", "1.."), 2, "--nodes is '1..'"),
-             ((large, *cluster, "--noise-scale", "10", "--batches", "4"), 7, "every batch has fewer samples than ranks"),
+             ((large, *cluster, "--noise-scale", "10", "--batches", "4"), 7, "8 ranks with a batch of 4: there are fewer samples than ranks"),
              ((large, *cluster, "--noise-scale", "0"), 2, "--noise-scale"),
              ((large, *cluster, "--noise-low", "3"), 2, "which is missing"),
              ((large, *cluster, "--noise-scale", "10", "--noise-low", "30"), 2, "--noise-low is above"),
              ((large, *cluster, "--noise-scale", "10", "--noise-high", "3"), 2, "--noise-high is below"),
-             ((large, *cluster, "--noise-scale", "10", "--ranks", "2"), 2, "--ranks is of --probe"),
+             ((large, *cluster, "--noise-scale", "10", "--ranks", "2"), 2, "--ranks, --probe-steps and --id are of --probe"),
+             ((tiny, "--probe", "--nodes", "2"), 2, "are of --cluster; --probe measures"),
+             ((tiny, "--probe", "--ranks", "64"), 7, "there is nothing to probe: 64 ranks, batch 4 is left out"),
+             ((tiny, "--probe", "--server", f"unix:{world.folder}/nobody"), 6, "nobody"),
              ((large, *cluster, "--run", "nobody"), 3, "nobody"),
              ((world.file("grows.yaml", LARGE.replace("{size: 512}", "{size: 512, growth: square_root, max_size: 4096}")), *cluster,
                "--noise-scale", "10"), 7, "batch.growth: advice compares batches that stay as they are"),
@@ -243,6 +283,8 @@ def main():
             results = run_cases("advise", [
                 bad_input_is_one_clear_line, rows_are_the_formulas_of_simulated_steps, steps_are_those_of_simulate,
                 every_form_has_the_same_figures, short_runs_tell_steps_and_noise, an_earlier_run_tells_noise_and_samples,
+                an_extended_run_tells_when_it_met_this_target, the_first_probe_that_fails_is_the_last,
+                rows_that_stages_cannot_have_are_left_out,
                 an_interrupted_probe_says_how_to_go_on], world)
         finally:
             world.close()
