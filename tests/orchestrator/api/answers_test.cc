@@ -107,7 +107,8 @@ TEST(Answers, SayHowLongATrainerHasBeenSilent) {
   run.summary.phase = "training";
   run.summary.step = 4319;
   run.summary.steps = 6000;
-  run.summary.samples = 4319 * 8;
+  run.summary.samples = 4319 * 8, run.summary.batch_size = 8;
+  run.summary.progress.reset();
   run.summary.samples_per_second = 8275;
   run.summary.last_record_utc = kNow - 46;
   const auto shown = [&] { return run_json(run, known.parts, kNow); };
