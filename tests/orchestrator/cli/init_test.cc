@@ -221,7 +221,7 @@ TEST(Init, AndSchemaSayWhatIsWrong) {
            {{"init", "--output", "-", "--force"}, 2, "--force is for a file"},
            {{"init", "--output", absent}, 3, "absent"},
            {{"schema", "--output", ""}, 2, "--output is ''; name a file"},
-           {{"schema", "run"}, 2, "'run' is one word too many"},
+           {{"schema", "runs"}, 2, "'runs'"},
            {{"schema", "--output", absent}, 3, "absent"}}) {
     const Outcome made = outcome_of(each.words);
     EXPECT_EQ(made.code, each.code) << made.errors;

@@ -58,6 +58,20 @@ TEST(ParallelExperiment, ReadsLayoutsAndSeeds) {
   EXPECT_EQ(experiment.run.name, "squad");
 }
 
+TEST(ParallelExperiment, IsAtOneBatchSize) {
+  try {
+    (void)parse_parallel_experiment(
+        "name: squad\ndata: {path: d}\nmodel: {preset: mini}\nbatch: {size: 8, growth: adascale, "
+        "max_size: 64}\nexperiment: {layouts: [{data: 2}], seeds: [1]}\n",
+        "f");
+    FAIL() << "not refused";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::User);
+    EXPECT_THAT(error.what(),
+                StartsWith("f: batch.growth: layouts are compared at one batch size"));
+  }
+}
+
 TEST(ParallelExperiment, ReadsTwoSchedulesOfOneLayout) {
   const ParallelExperiment experiment =
       parse("experiment: {seeds: [1], layouts: [{pipeline: 2}, {pipeline: 2, schedule: gpipe}]}\n");
@@ -145,10 +159,6 @@ TEST_P(BadExperiment, IsRefusedWithOneLineThatSaysWhereAndWhatToDo) {
 
 const Bad kBad[] = {
     {"NoSection", "steps: 3\n", "f:1: experiment: missing; add it with layouts and seeds"},
-    {"AGrowingBatch",
-     "batch: {size: 8, growth: adascale, max_size: 64}\n"
-     "experiment: {layouts: [{data: 2}], seeds: [1]}\n",
-     "f: batch.growth: layouts are compared at one batch size"},
     {"NoLayouts", "experiment: {layouts: [], seeds: [1]}\n",
      "f:5: experiment.layouts: no layouts; list at least one"},
     {"LayoutsMissing", "experiment: {seeds: [1]}\n", "experiment.layouts: no layouts"},
