@@ -203,21 +203,21 @@ def an_earlier_run_tells_noise_and_samples(world):
 
 def an_extended_run_tells_when_it_met_this_target(world):
     """Its own target is another by then, and what it met first is not what the run file asks for."""
-    text = TINY.replace("steps: 200", "steps: 400") + "target: {metric: mlm_loss, value: %s}\n"
-    name = world.call("submit", world.file("far.yaml", text % 3.9), "--wait", "-o", "name").stdout.split()[0]
+    text = TINY.replace("steps: 200", "steps: 400").replace("every: 20", "every: 2") + "target: {metric: mlm_loss, value: %s}\n"
+    name = world.call("submit", world.file("far.yaml", text % 4.1), "--wait", "-o", "name").stdout.split()[0]
     first = world.ask("/runs/" + name)
-    done = world.call("extend", name, "--target", "3.5", "--steps", "800")
+    done = world.call("extend", name, "--target", "3.6", "--steps", "800")
     assert done.returncode == 0, done
     world.call("watch", name)
     values = [(row["step"], row["value"]) for row in world.ask(f"/runs/{name}/history?limit=10000&since=0")["rows"]
               if row["type"] == "evaluation" and not row["abandoned"]]
-    for target in (3.9, 3.7, 3.5):
+    for target in (4.1, 3.9, 3.6):
         met = next(step for step, value in values if value <= target)
         told = world.told("advise", world.file("far.yaml", text % target), "--probe", "--ranks", "1", "--batches", "16", "--probe-steps", "24",
                           "--id", "far", "--run", name, "--noise-scale", "40", "-o", "json")
         assert told["target"]["samples"] == met * 16, (target, told["target"], values)
     assert first["step"] < met, (first["step"], values)
-    changed = world.file("far.yaml", (text % 3.5).replace("max_length: 48", "max_length: 32").replace("0.001", "0.002"))
+    changed = world.file("far.yaml", (text % 3.6).replace("max_length: 48", "max_length: 32").replace("0.001", "0.002"))
     told = world.told("advise", changed, "--probe", "--ranks", "1", "--batches", "16", "--probe-steps", "24", "--run", name, "--noise-scale",
                       "40", "-o", "json")
     assert "assumed" in told["target"]["from"] and any("differs from the run file in data, optimizer" in note for note in told["notes"]), told
@@ -264,7 +264,7 @@ def bad_input_is_one_clear_line(world):
              ((large, *cluster, "--noise-scale", "10", "--noise-high", "3"), 2, "--noise-high is below"),
              ((large, *cluster, "--noise-scale", "10", "--ranks", "2"), 2, "--ranks, --probe-steps and --id are of --probe"),
              ((tiny, "--probe", "--nodes", "2"), 2, "are of --cluster; --probe measures"),
-             ((tiny, "--probe", "--ranks", "64"), 7, "there is nothing to probe: 64 ranks, batch 4 is left out"),
+             ((tiny, "--probe", "--ranks", "64", "--batches", "8"), 7, "there is nothing to probe: 64 ranks, batch 8 is left out"),
              ((tiny, "--probe", "--server", f"unix:{world.folder}/nobody"), 6, "nobody"),
              ((large, *cluster, "--run", "nobody"), 3, "nobody"),
              ((world.file("grows.yaml", LARGE.replace("{size: 512}", "{size: 512, growth: square_root, max_size: 4096}")), *cluster,
