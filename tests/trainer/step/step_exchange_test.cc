@@ -255,8 +255,8 @@ TEST_F(StepOrder, ReadsInTheOrderOfTheFlowOnOneScreen) {
   const std::string body = text.substr(begin, end - begin);
   EXPECT_LE(std::count(body.begin(), body.end(), '\n'), 50);
   std::size_t at = 0;
-  for (const char* part : {"take_batches(", "sum_gradients(", "finish_sums()", "update(",
-                           "exchange(", "describe("}) {
+  for (const char* part :
+       {"take_batches(", "sum_gradients(", "finish_sums()", "update(", "exchange(", "describe("}) {
     const std::size_t found = body.find(part, at);
     ASSERT_NE(found, std::string::npos) << part << " comes after what precedes it";
     at = found;
