@@ -23,14 +23,21 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMarkdownType = "text/markdown; charset=utf-8";
 
+std::vector<store::TaggedRun> members_of(std::vector<store::TaggedRun> runs) {
+  std::erase_if(runs, [](const store::TaggedRun& run) {
+    return !experiments::is_whole(experiments::read_tags(run.tags));
+  });
+  return runs;
+}
+
 // Newest first. Anybody may give a run such a tag: an experiment's runs have the others, too.
 std::vector<std::string> experiment_ids(store::StoreReads& store) {
   const std::string prefix = experiments::experiment_tag("");
   std::vector<store::TagUse> uses = store.tags_with_prefix(prefix);
   std::erase_if(uses, [&](const store::TagUse& use) {
-    const experiments::RunTags tags = experiments::read_tags(use.tags);
-    return tags.layout == 0 || tags.runs == 0 ||
-           !experiments::is_experiment_id(use.tag.substr(prefix.size()));
+    if (!experiments::is_experiment_id(use.tag.substr(prefix.size()))) return true;
+    return !experiments::is_whole(experiments::read_tags(use.tags)) &&
+           members_of(store.runs_tagged(use.tag, kMostExperimentRuns)).empty();
   });
   std::stable_sort(uses.begin(), uses.end(),
                    [](const auto& a, const auto& b) { return a.created_utc > b.created_utc; });
@@ -116,7 +123,8 @@ Response list_experiments(store::Store& store, const Call& call) {
   for (; first != ids.end() && rows.size() < limit; ++first) {
     last = *first;
     rows.push_back(summary_json(
-        last, snapshot.runs_tagged(experiments::experiment_tag(last), kMostExperimentRuns)));
+        last,
+        members_of(snapshot.runs_tagged(experiments::experiment_tag(last), kMostExperimentRuns))));
   }
   const bool more = first != ids.end();
   return json_response(200, {{"experiments", std::move(rows)},

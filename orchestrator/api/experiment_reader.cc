@@ -27,6 +27,7 @@ std::vector<ExperimentReader::Member> ExperimentReader::members(store::Store& st
   }
   std::vector<Member> members;
   for (const store::TaggedRun& each : tagged) {
+    if (!experiments::is_whole(experiments::read_tags(each.tags))) continue;
     const auto run = snapshot.run(each.number);
     if (!run) continue;
     const auto attempts = snapshot.attempts(each.number);

@@ -15,6 +15,7 @@
 #include "orchestrator/control/request_key.h"
 #include "orchestrator/plan/run_changes.h"
 #include "topology/plan/plan.h"
+#include "trainer/contract/batch_schedule.h"
 #include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator::control {
@@ -86,6 +87,12 @@ Controller::Accepted Controller::fork(const std::string& name, const ForkRequest
               *origin = choose_checkpoint(*files, directory, wish);
             });
   const std::optional<checkpoint::BatchGrowthState>& growth = origin->manifest->growth;
+  if (growth) {
+    if (const auto refusal = trainer::contract::refuse_checkpoint(
+            growth->batches, file.config.growth, file.config.batch_size, file.config.max_batch)) {
+      throw base::Error(base::Code::User, refusal->message, std::string("changes.") + refusal->key);
+    }
+  }
   const auto done = growth ? static_cast<std::int64_t>(growth->progress) : origin->step;
   if (file.config.steps <= done) {
     throw base::Error(base::Code::User,

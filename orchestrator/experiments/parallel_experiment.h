@@ -52,6 +52,8 @@ struct RunTags {
 };
 [[nodiscard]] std::vector<std::string> tags_of(const RunTags& tags);
 [[nodiscard]] RunTags read_tags(const std::vector<std::string>& tags);
+// Whether they are those of one of an experiment's runs: anybody may give a run the first one.
+[[nodiscard]] inline bool is_whole(const RunTags& tags) { return tags.layout > 0 && tags.runs > 0; }
 [[nodiscard]] std::string experiment_tag(const std::string& id);
 
 // Whether it can be part of tags and keys: 1 to 32 letters, digits and ". _ -".

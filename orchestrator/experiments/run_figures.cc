@@ -77,6 +77,10 @@ ExperimentRun experiment_run(const runs::Run& run, const std::vector<runs::Attem
     made.seed = config["seed"].get<std::uint64_t>();
   }
   made.batch_size = part_of(config, "batch").value("size", std::int64_t{0});
+  made.grows = part_of(config, "batch").value("growth", "none") != "none";
+  if (made.grows && made.error.empty()) {
+    made.error = "its batch grows, and layouts are compared at one batch size";
+  }
   for (const char* const key : kOwnKeys) config.erase(key);
   made.common = base::json_text(config);
   const auto begun = std::find_if(attempts.rbegin(), attempts.rend(),

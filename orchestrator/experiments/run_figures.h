@@ -52,6 +52,7 @@ struct ExperimentRun {
   RunTags tags;
   Layout layout;  // by its run file; named by its tag
   std::uint64_t seed = 0;
+  bool grows = false;  // its batch
   std::int64_t batch_size = 0;
   Figures figures{};
   // 95 % confidence; without an upper end the scale may be endless.
@@ -62,7 +63,8 @@ struct ExperimentRun {
   bool is_thinned = false;         // of old steps only means are kept
   std::string common;              // its run file without what makes it one of the experiment
 
-  [[nodiscard]] bool succeeded() const { return state == "succeeded"; }
+  // So that its figures count: also at one batch size, like the others.
+  [[nodiscard]] bool succeeded() const { return state == "succeeded" && !grows; }
   [[nodiscard]] bool is_over() const;
 };
 

@@ -51,6 +51,28 @@ void BatchSchedule::grow(const BatchChange& change) {
   changes_.push_back(change);
 }
 
+std::optional<RefusedCheckpoint> refuse_checkpoint(const std::vector<BatchChange>& batches,
+                                                   BatchGrowth growth, std::int64_t first,
+                                                   std::int64_t most) {
+  const std::int64_t begun = batches.front().size, newest = batches.back().size;
+  const std::string at = "the checkpoint's batch has grown to " + std::to_string(newest);
+  if (growth == BatchGrowth::None) {
+    return RefusedCheckpoint{"batch.growth",
+                             at + ", and batch.growth is none; set it to square_root or "
+                                  "adascale"};
+  }
+  if (begun != first) {
+    return RefusedCheckpoint{"batch.size", "the checkpoint's batch began with " +
+                                               std::to_string(begun) + ", and batch.size is " +
+                                               std::to_string(first) + "; set it to that"};
+  }
+  if (newest > most) {
+    return RefusedCheckpoint{"batch.max_size",
+                             at + ", and batch.max_size is " + std::to_string(most) + "; raise it"};
+  }
+  return std::nullopt;
+}
+
 std::optional<std::int64_t> grown_batch(std::int64_t newest, std::int64_t most, double noise_low) {
   if (newest >= most || !(noise_low >= kGrowthThreshold * static_cast<double>(newest))) {
     return std::nullopt;

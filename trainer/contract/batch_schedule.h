@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "checkpoint/manifest.h"
@@ -41,6 +42,15 @@ class BatchSchedule {
 
   std::vector<BatchChange> changes_;  // never empty; ascending
 };
+
+// Why a run with these keys cannot go on from a checkpoint whose batch had grown; nothing: it can.
+struct RefusedCheckpoint {
+  const char* key;  // of the run file
+  std::string message;
+};
+[[nodiscard]] std::optional<RefusedCheckpoint> refuse_checkpoint(
+    const std::vector<BatchChange>& batches, BatchGrowth growth, std::int64_t first,
+    std::int64_t most);
 
 // A change is decided after a step and holds from so many steps later on: beyond what is already
 // being prepared (samples/batch_prefetcher.h), so that nothing prepared is thrown away and no

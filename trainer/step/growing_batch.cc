@@ -79,24 +79,13 @@ std::optional<BatchGrowthState> GrowingBatch::state() const {
 }
 
 void GrowingBatch::restore(std::int64_t done, const std::optional<BatchGrowthState>& state) {
-  const auto refuse = [](const std::string& message) {
-    throw base::Error(base::Code::User, message);
-  };
   contract::BatchSchedule found(first_);
   if (state) {
     std::optional<contract::BatchSchedule> kept = contract::BatchSchedule::of(state->batches);
     base::check(kept.has_value(), "a manifest's batches grow");
     found = *kept;
-    const std::string at = "the checkpoint's batch has grown to " + std::to_string(found.newest());
-    if (!grows()) {
-      refuse(at + ", and batch.growth is none; set it to square_root or adascale");
-    }
-    if (found.first() != first_) {
-      refuse("the checkpoint's batch began with " + std::to_string(found.first()) +
-             ", and batch.size is " + std::to_string(first_) + "; set it to that");
-    }
-    if (found.newest() > most_) {
-      refuse(at + ", and batch.max_size is " + std::to_string(most_) + "; raise it");
+    if (const auto refusal = contract::refuse_checkpoint(found.changes(), growth_, first_, most_)) {
+      throw base::Error(base::Code::User, refusal->message);
     }
   }
   schedule_ = found;

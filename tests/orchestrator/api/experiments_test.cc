@@ -226,6 +226,9 @@ TEST_F(Experiments, AreListedNewestFirstAPageAtATime) {
   EXPECT_EQ(asked("experiments"),
             (Json{{"experiments", Json::array()}, {"total", 0}, {"next", nullptr}}));
   four("e1");
+  // Older than any run of e2, and none of it.
+  const std::string older = Json::parse(
+      answer("POST", "runs", tests::run_file(), {{"tags", "experiment-e2,layout-0-x"}}).body)["id"];
   const std::string running = begin({"e2", 1, "data2", 1, 6}, 1);
   journal_of(running).start(0);
   ticks();
@@ -235,6 +238,7 @@ TEST_F(Experiments, AreListedNewestFirstAPageAtATime) {
   ASSERT_EQ(list["total"], 2) << "a tag of somebody else makes no experiment: " << list;
   EXPECT_EQ(list["experiments"][0]["id"], "e2");
   EXPECT_EQ(list["experiments"][0]["states"], (Json{{"running", 1}}));
+  EXPECT_EQ(list["experiments"][0]["runs"], 1) << older << " has its tag alone";
   EXPECT_EQ(list["experiments"][0]["finished"], 0);
   EXPECT_EQ(list["experiments"][0]["planned"], 6);
   const Json& first = list["experiments"][1];

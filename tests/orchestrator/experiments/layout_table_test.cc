@@ -50,6 +50,19 @@ store::EvaluationRow evaluation_row(int step, double loss) {
   return row;
 }
 
+// Its steps are no equal samples: nothing of it may stand beside the others.
+TEST(ExperimentRun, OfABatchThatGrowsDoesNotCount) {
+  runs::Run run = a_run("a", {"e", 1, "data2", 1, 4}, 1, 1);
+  EXPECT_TRUE(experiment_run(run, {}).succeeded());
+  Json config = Json::parse(run.config);
+  config["batch"]["growth"] = "square_root";
+  run.config = config.dump();
+  const ExperimentRun grown = experiment_run(run, {});
+  EXPECT_FALSE(grown.succeeded());
+  EXPECT_TRUE(grown.is_over());
+  EXPECT_THAT(grown.error, HasSubstr("its batch grows"));
+}
+
 TEST(RunFigures, AreThoseOfAllSteps) {
   ExperimentRun run = experiment_run(a_run("a", {"e", 2, "stages2", 1, 4}, 7, 2), {});
   EXPECT_EQ(run.state, "succeeded");

@@ -103,5 +103,18 @@ TEST(BaseSteps, AreTheGainOfPollux) {
   EXPECT_NEAR(base_steps(BatchGrowth::AdaScale, {8, 64, 1e12}), 8, 1e-8);
 }
 
+TEST(RefuseCheckpoint, NamesTheKeyThatDoesNotGoWithIt) {
+  const std::vector<BatchChange> batches{{1, 8}, {40, 16}, {90, 32}};
+  const auto key = [&](BatchGrowth growth, std::int64_t first, std::int64_t most) {
+    const auto refusal = refuse_checkpoint(batches, growth, first, most);
+    return refusal ? std::string(refusal->key) : "";
+  };
+  EXPECT_EQ(key(BatchGrowth::SquareRoot, 8, 32), "");
+  EXPECT_EQ(key(BatchGrowth::AdaScale, 8, 1024), "");
+  EXPECT_EQ(key(BatchGrowth::None, 8, 0), "batch.growth");
+  EXPECT_EQ(key(BatchGrowth::SquareRoot, 16, 32), "batch.size");
+  EXPECT_EQ(key(BatchGrowth::SquareRoot, 8, 31), "batch.max_size");
+}
+
 }  // namespace
 }  // namespace regatta::tests
