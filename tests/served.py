@@ -1,7 +1,9 @@
 """How tests reach a `regatta serve`: by its data directory, where its socket and its token are; and data to train on."""
 import http.client
+import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import threading
@@ -59,6 +61,37 @@ def serve_here(build, data):
         env={**os.environ, **NO_DEFAULTS})
     process.stdout.readline()
     return process
+
+
+class Served:
+    """A controller of this machine's runs in `folder`, with a dataset of made-up sentences beside it, and `regatta` for it."""
+
+    def __init__(self, build, folder):
+        self.folder, self.data, self.regatta = folder, folder / "controller", build / "orchestrator" / "regatta"
+        make_data(folder, build / "trainer" / "regatta-train")
+        self.environment = {**os.environ, **NO_DEFAULTS, "REGATTA_SERVER": server_of(self.data)}
+        self.process = serve_here(build, self.data)
+
+    def ask(self, method, path):
+        connection = OverSocket(self.data / "controller.sock")
+        try:
+            connection.request(method, "/api/v1" + path)
+            answer = connection.getresponse()
+            body = json.loads(answer.read())
+            assert answer.status < 300, (path, body)
+            return body
+        finally:
+            connection.close()
+
+    def call(self, *words):
+        return subprocess.run([self.regatta, *map(str, words)], capture_output=True, text=True, timeout=220, env=self.environment)
+
+    def begin(self, *words):
+        return Follower([self.regatta, *map(str, words)], env=self.environment)
+
+    def close(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(120)
 
 
 class Follower:

@@ -1,16 +1,13 @@
 // The overview of the cluster: its sums, and the page over the seeded controller, held against what
 // the API says run by run. Slurm's nodes and live runs are made up on the way.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { after, before, test as plainTest } from "node:test";
-import { fileURLToPath } from "node:url";
+import { findings } from "./axe.mjs";
 import { kHostile } from "./fixture.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch } from "./setup.mjs";
 import { sourcesOf } from "./sources.mjs";
 
-const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
 const sums = await sourcesOf(`export * from "./src/cluster/sums";
       export * from "./src/base/device"; export * as show from "./src/base/format";`);
 const { show } = sums;
@@ -442,12 +439,7 @@ test("Slurm's nodes, live runs and faults are added up, as text", async () => {
   assert.equal(await page.locator("main img").count(), 0);
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(width <= 390, `${width} px`);
-  await page.evaluate(readFileSync(join(web, "node_modules/axe-core/axe.min.js"), "utf8"));
-  const found = await page.evaluate(async () => {
-    const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
-    return violations.map(({ id, nodes: [first] }) => `${id}: ${first.target} ${first.html}`);
-  });
-  assert.deepEqual(found, []);
+  assert.deepEqual(await findings(page), []);
   await visitor.keepPicture("cluster-narrow");
   await visitor.leave();
 });

@@ -2,9 +2,8 @@
 // where a run failed, where layouts do not agree, or where texts are hostile.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { Inspection, assertPlain, kLooks } from "./axe.mjs";
 import {
   kLayouts,
   kNothing,
@@ -16,7 +15,7 @@ import {
   runningExperiment,
 } from "./experiments.mjs";
 import { kHostile, standardRuns } from "./fixture.mjs";
-import { Visitor, browser, missingBrowser, pageTests } from "./setup.mjs";
+import { Visitor, browser, pageTests } from "./setup.mjs";
 import { sourcesOf } from "./sources.mjs";
 
 const page = await sourcesOf(`
@@ -93,8 +92,6 @@ test("the drawing has every seed that counts, within its range", () => {
   assert.equal(page.tableOfLanes(lanes, "utilisation").rows.length, 3);
 });
 
-const modules = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web", "node_modules");
-const axe = missingBrowser() ? "" : readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 const withPage = pageTests();
 
 // A test over these experiments, at a place of the page.
@@ -302,36 +299,16 @@ for (const width of [1200, 390]) {
       await runs(shown).first().waitFor();
       await shown.locator(".seeds path").first().waitFor();
       await shown.getByRole("button", { name: /^Table:/ }).click();
-      const found = await shown.evaluate(() => ({
-        stolen: window.stolen ?? null,
-        images: document.querySelectorAll("main img").length,
-        hidden: /\u202e/.test(document.body.innerText),
-        wide: document.documentElement.scrollWidth,
-      }));
-      assert.deepEqual(found, { stolen: null, images: 0, hidden: false, wide: width });
+      await assertPlain(shown, width);
       await visitor.leave();
     }, { viewport: { width, height: 900 } });
 }
 
-async function findings(shown) {
-  await shown.evaluate(axe);
-  return shown.evaluate(async () => {
-    const rules = { "target-size": { enabled: true } }; // 2.5.8, which is off by default
-    const { violations } = await window.axe.run(document, { resultTypes: ["violations"], rules });
-    return violations.map(({ id, nodes }) => `${id}: ${nodes[0].target} ${nodes[0].failureSummary}`);
-  });
-}
-
-for (const [colorScheme, width] of [["light", 1440], ["dark", 1440], ["light", 390], ["dark", 320]]) {
+for (const [colorScheme, width] of kLooks) {
   experimentTest(`axe finds nothing in experiments, ${colorScheme} at ${width} px`, "#/experiments", makeExperiments,
     async ({ fixture, visitor, page: shown }) => {
-      const found = [];
-      const look = async (name) => {
-        await shown.waitForTimeout(300);
-        for (const text of await findings(shown)) found.push(`${name}: ${text}`);
-        const wide = await shown.evaluate(() => document.documentElement.scrollWidth);
-        if (wide > width) found.push(`${name}: ${wide} px wide`);
-      };
+      const inspection = new Inspection(width);
+      const look = (name) => inspection.look(shown, name);
       await visitor.sees("5 of 5 shown");
       await look("list");
       for (const { experiment } of fixture.experiments) {
@@ -342,7 +319,7 @@ for (const [colorScheme, width] of [["light", 1440], ["dark", 1440], ["light", 3
       await shown.goto(`${fixture.url}#/experiments/77ab01`);
       await shown.getByRole("button", { name: /^Table:/ }).click();
       await look("the drawing as a table");
-      assert.deepEqual(found, []);
+      inspection.end();
       await visitor.leave();
     }, { colorScheme, viewport: { width, height: 900 } });
 }

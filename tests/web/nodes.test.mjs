@@ -1,10 +1,8 @@
 // The nodes: table, grid and fabric over made-up answers of Slurm (the fixture), whose filters and
 // figures are computed here another way; and what the controller says of a machine without Slurm.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { after, before } from "node:test";
-import { fileURLToPath } from "node:url";
+import { findings } from "./axe.mjs";
 import { kHostile, makeEvent, ranksRun } from "./fixture.mjs";
 import { makeNode, makeNodes, makeTopology } from "./machines.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
@@ -424,25 +422,19 @@ for (const [width, colorScheme] of [
   );
 }
 
-const modules = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web", "node_modules");
 for (const colorScheme of ["light", "dark"]) {
   pageTest(
     `axe finds nothing in what only Slurm and a fabric show, ${colorScheme}`,
     () => [ranksRun()],
     async (fixture) => {
       site(fixture);
-      const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
       const found = [];
       for (const width of [390, 1440]) {
         const viewport = { width, height: 900 };
         const visitor = await arrive(fixture, "#/nodes?node=gpu-006", { viewport, colorScheme });
         const { page } = visitor;
         const look = async (name) => {
-          await page.evaluate(axe);
-          const texts = await page.evaluate(async () => {
-            const { violations } = await window.axe.run(document, { resultTypes: ["violations"] });
-            return violations.map(({ id, nodes }) => `${id}: ${nodes[0].target} ${nodes[0].html}`);
-          });
+          const texts = await findings(page);
           found.push(...texts.map((text) => `${name} at ${width} px: ${text}`));
         };
         await page.locator("table.matrix").waitFor();

@@ -2,11 +2,10 @@
 // something is missing, conditional, failed or hostile.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { Inspection, assertPlain, kLooks } from "./axe.mjs";
 import { kHostile, standardRuns } from "./fixture.mjs";
-import { Visitor, kAll, launch, missingBrowser, pageTestWith } from "./setup.mjs";
+import { Visitor, launch, missingBrowser, pageTestWith } from "./setup.mjs";
 import { sourcesOf } from "./sources.mjs";
 import { ashaTrials, makeSweep, makeSweeps, makeTrial, manySweeps, parameter } from "./sweeps.mjs";
 
@@ -165,8 +164,6 @@ test("figures of a space are short and tell trials apart", () => {
 });
 
 const skip = missingBrowser() ?? false;
-const modules = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web", "node_modules");
-const axe = skip ? "" : readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 let browser;
 before(async () => {
   if (!skip) browser = await launch();
@@ -446,37 +443,16 @@ for (const width of [1200, 390]) {
       await drawing(shown).focus();
       await shown.keyboard.press("ArrowRight");
       await shown.keyboard.press("ArrowRight");
-      const found = await shown.evaluate(() => ({
-        stolen: window.stolen ?? null,
-        images: document.querySelectorAll("main img").length,
-        hidden: /\u202e/.test(document.body.innerText),
-        wide: document.documentElement.scrollWidth,
-      }));
-      assert.deepEqual(found, { stolen: null, images: 0, hidden: false, wide: width });
+      await assertPlain(shown, width);
       await visitor.leave();
     }, { viewport: { width, height: 900 } });
 }
 
-async function findings(shown) {
-  await shown.evaluate(axe);
-  return shown.evaluate(async () => {
-    const rules = { "target-size": { enabled: true } }; // 2.5.8, which is off by default
-    const { violations } = await window.axe.run(document, { resultTypes: ["violations"], rules });
-    return violations.map(({ id, nodes }) => `${id}: ${nodes[0].target} ${nodes[0].failureSummary}`);
-  });
-}
-
-const looks = [["dark", 1440], ["light", 390], ["light", 1440], ["dark", 320]];
-for (const [colorScheme, width] of kAll ? looks : looks.slice(0, 2)) {
+for (const [colorScheme, width] of kLooks) {
   sweepTest(`axe finds nothing in sweeps, ${colorScheme} at ${width} px`, "#/sweeps", makeSweeps,
     async ({ fixture, visitor, page: shown }) => {
-      const found = [];
-      const look = async (name) => {
-        await shown.waitForTimeout(300);
-        for (const text of await findings(shown)) found.push(`${name}: ${text}`);
-        const wide = await shown.evaluate(() => document.documentElement.scrollWidth);
-        if (wide > width) found.push(`${name}: ${wide} px wide`);
-      };
+      const inspection = new Inspection(width);
+      const look = (name) => inspection.look(shown, name);
       await visitor.sees("4 of 4 shown");
       await look("list");
       for (const { id } of fixture.sweeps) {
@@ -493,7 +469,7 @@ for (const [colorScheme, width] of kAll ? looks : looks.slice(0, 2)) {
       await look("a filter, a pick and a selection");
       await shown.getByRole("button", { name: "Stop sweep" }).click();
       await look("the dialog of the stop");
-      assert.deepEqual(found, []);
+      inspection.end();
       await visitor.leave();
     }, { colorScheme, viewport: { width, height: 900 } });
 }

@@ -10,21 +10,18 @@ import csv
 import io
 import json
 import math
-import os
 import pathlib
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
-from served import NO_DEFAULTS, Follower, OverSocket, conclude, make_data, run_cases, serve_here, server_of  # noqa: E402
+from served import Served, conclude, run_cases  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
-REGATTA, TRAINER = BUILD / "orchestrator" / "regatta", BUILD / "trainer" / "regatta-train"
 CLUSTER = ROOT / "topology" / "examples" / "dgx-h100.yaml"
 LARGE = """name: large
 model: {preset: large}
@@ -49,30 +46,13 @@ threads: 1
 """
 
 
-class World:
+class World(Served):
     def __init__(self, folder):
-        self.folder, self.data = folder, folder / "controller"
-        make_data(folder, TRAINER)
-        self.environment = {**os.environ, **NO_DEFAULTS, "REGATTA_SERVER": server_of(self.data)}
-        self.process = serve_here(BUILD, self.data)
+        super().__init__(BUILD, folder)
 
     def file(self, name, text):
         (self.folder / name).write_text(text)
         return self.folder / name
-
-    def ask(self, path):
-        connection = OverSocket(self.data / "controller.sock")
-        try:
-            connection.request("GET", "/api/v1" + path)
-            answer = connection.getresponse()
-            body = json.loads(answer.read())
-            assert answer.status < 300, (path, body)
-            return body
-        finally:
-            connection.close()
-
-    def call(self, *words):
-        return subprocess.run([REGATTA, *map(str, words)], capture_output=True, text=True, timeout=220, env=self.environment)
 
     def told(self, *words):
         done = self.call(*words)
@@ -82,10 +62,6 @@ class World:
     def advise(self, *words):
         large = self.file("large.yaml", LARGE)
         return self.told("advise", large, "--cluster", CLUSTER, "--vocabulary", "30522", *words, "-o", "json")
-
-    def close(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(120)
 
 
 def journal_of(run):
@@ -152,7 +128,7 @@ def short_runs_tell_steps_and_noise(world):
     file = world.file("tiny.yaml", TINY)
     words = ("advise", file, "--probe", "--ranks", "1,2", "--batches", "8,16,32", "--probe-steps", "32", "--id", "one")
     told = world.told(*words, "-o", "json")
-    runs = [world.ask("/runs/" + run["id"]) for run in world.ask("/runs?tag=probe-one")["runs"]]
+    runs = [world.ask("GET", "/runs/" + run["id"]) for run in world.ask("GET", "/runs?tag=probe-one")["runs"]]
     assert sorted((run["config"]["ranks"], run["config"]["batch"]["size"]) for run in runs) == [(1, 8), (1, 32), (2, 8), (2, 32)], runs
     assert len(told["rows"]) == 6, told["rows"]
     medians, widths = {}, {}
@@ -174,13 +150,13 @@ def short_runs_tell_steps_and_noise(world):
     if widths:
         assert near(told["noise_scale"]["value"], widths[min(widths)], 1e-5), (told["noise_scale"], widths)
     again = world.told(*words, "-o", "json")
-    assert again == told and len(world.ask("/runs?tag=probe-one")["runs"]) == 4, "nothing is made twice"
+    assert again == told and len(world.ask("GET", "/runs?tag=probe-one")["runs"]) == 4, "nothing is made twice"
 
 
 def an_earlier_run_tells_noise_and_samples(world):
     text = TINY.replace("steps: 200", "steps: 400") + "target: {metric: mlm_loss, value: 3.6}\n"
     name = world.call("submit", world.file("pilot.yaml", text), "--wait", "-o", "name").stdout.split()[0]
-    run = world.ask("/runs/" + name)
+    run = world.ask("GET", "/runs/" + name)
     records = journal_of(run)
     met = next((record for record in records if record["type"] == "eval" and record["target_met"]), None)
     assert met and met["step"] > 0, [record for record in records if record["type"] == "eval"]
@@ -205,11 +181,11 @@ def an_extended_run_tells_when_it_met_this_target(world):
     """Its own target is another by then, and what it met first is not what the run file asks for."""
     text = TINY.replace("steps: 200", "steps: 400").replace("every: 20", "every: 2") + "target: {metric: mlm_loss, value: %s}\n"
     name = world.call("submit", world.file("far.yaml", text % 4.1), "--wait", "-o", "name").stdout.split()[0]
-    first = world.ask("/runs/" + name)
+    first = world.ask("GET", "/runs/" + name)
     done = world.call("extend", name, "--target", "3.6", "--steps", "800")
     assert done.returncode == 0, done
     world.call("watch", name)
-    values = [(row["step"], row["value"]) for row in world.ask(f"/runs/{name}/history?limit=10000&since=0")["rows"]
+    values = [(row["step"], row["value"]) for row in world.ask("GET", f"/runs/{name}/history?limit=10000&since=0")["rows"]
               if row["type"] == "evaluation" and not row["abandoned"]]
     for target in (4.1, 3.9, 3.6):
         met = next(step for step, value in values if value <= target)
@@ -226,7 +202,7 @@ def an_extended_run_tells_when_it_met_this_target(world):
 def the_first_probe_that_fails_is_the_last(world):
     file = world.file("bad.yaml", TINY.replace("path: data", "path: nowhere"))
     done = world.call("advise", file, "--probe", "--ranks", "1,2", "--batches", "8,16", "--probe-steps", "24", "--id", "bad")
-    (run,) = world.ask("/runs?tag=probe-bad")["runs"]
+    (run,) = world.ask("GET", "/runs?tag=probe-bad")["runs"]
     assert done.returncode == 7 and done.stdout == "", done
     assert f"no probe succeeded; mend what `regatta show {run['id']}` tells" in done.stderr and "probe bad: 4 runs" in done.stderr, done
 
@@ -240,10 +216,10 @@ def rows_that_stages_cannot_have_are_left_out(world):
 
 def an_interrupted_probe_says_how_to_go_on(world):
     file = world.file("slow.yaml", TINY.replace("name: tiny", "name: slow"))
-    client = Follower([REGATTA, "advise", str(file), "--probe", "--probe-steps", "100000", "--id", "three"], env=world.environment)
+    client = world.begin("advise", file, "--probe", "--probe-steps", "100000", "--id", "three")
     client.until("a run", lambda: "run 1 of" in client.errors, 200)
     assert client.end(signal.SIGINT) == 130, client.errors
-    (run,) = world.ask("/runs?tag=probe-three")["runs"]
+    (run,) = world.ask("GET", "/runs?tag=probe-three")["runs"]
     assert f"detached; {run['id']} goes on; the same command with --id three goes on" in client.errors, client.errors
     world.call("cancel", run["id"])
 

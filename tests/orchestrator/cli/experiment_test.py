@@ -8,21 +8,18 @@ The table is compared with figures that this program computes from the runs' jou
 """
 import datetime
 import json
-import os
 import pathlib
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
-from served import NO_DEFAULTS, Follower, OverSocket, conclude, make_data, run_cases, serve_here, server_of  # noqa: E402
+from served import Served, conclude, run_cases  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "release"
-REGATTA, TRAINER = BUILD / "orchestrator" / "regatta", BUILD / "trainer" / "regatta-train"
 OVER = ("succeeded", "failed", "stopped", "cancelled")
 RUN = """name: tiny
 model: {{layers: 2, hidden: 64, heads: 2, feed_forward: 128, max_positions: 64}}
@@ -42,43 +39,19 @@ experiment:
 """
 
 
-class World:
+class World(Served):
     def __init__(self, folder):
-        self.folder, self.data = folder, folder / "controller"
-        make_data(folder, TRAINER)
-        self.environment = {**os.environ, **NO_DEFAULTS, "REGATTA_SERVER": server_of(self.data)}
-        self.process = serve_here(BUILD, self.data)
+        super().__init__(BUILD, folder)
 
     def file(self, name="layouts.yaml", steps=24, seeds="[1, 2]", change=lambda text: text):
         path = self.folder / name
         path.write_text(change(RUN.format(steps=steps, seeds=seeds)))
         return path
 
-    def ask(self, method, path):
-        connection = OverSocket(self.data / "controller.sock")
-        try:
-            connection.request(method, "/api/v1" + path)
-            answer = connection.getresponse()
-            body = json.loads(answer.read())
-            assert answer.status < 300, (path, body)
-            return body
-        finally:
-            connection.close()
-
     def runs_of(self, experiment):
         """In the order in which they were made."""
         runs = self.ask("GET", f"/runs?tag=experiment-{experiment}&full=true&order=ascending")["runs"]
         return [self.ask("GET", "/runs/" + run["id"]) for run in runs]
-
-    def call(self, *words):
-        return subprocess.run([REGATTA, *map(str, words)], capture_output=True, text=True, timeout=220, env=self.environment)
-
-    def begin(self, *words):
-        return Follower([REGATTA, *map(str, words)], env=self.environment)
-
-    def close(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(120)
 
 
 def moment(text):
