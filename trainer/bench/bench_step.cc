@@ -150,7 +150,8 @@ class StepBench {
       model_.backward();
       done(&Timing::backward);
     }
-    optimizer_.update(model_, {work.number, 1e-4});
+    optimizer_.begin(model_, {work.number, 1e-4});
+    optimizer_.update(model_);
     done(&Timing::optimizer);
   }
 

@@ -138,6 +138,7 @@ class CpuDevice final : public device::Device {
   void limit_norm(device::Stream stream, device::View x, device::View squared_norm,
                   device::View limit) override;
   void update(device::Stream stream, const device::OptimizerUpdate& op) override;
+  void add_noise_sums(device::Stream stream, const device::NoiseSums& op) override;
 
  private:
   void check_stream(device::Stream stream) const {
@@ -526,6 +527,12 @@ void CpuDevice::update(device::Stream stream, const device::OptimizerUpdate& op)
     convert(stream, op.compute_copy.slice(tensor.offset, tensor.size),
             op.parameters.slice(tensor.offset, tensor.size));
   }
+}
+
+void CpuDevice::add_noise_sums(device::Stream stream, const device::NoiseSums& op) {
+  check_stream(stream);
+  device::check_shapes(op);
+  cpu::add_noise_sums(optimizer_, op);
 }
 
 bool machine_has(const std::string& isa) {

@@ -52,5 +52,7 @@ void squared_error(const device::SquaredError& op, int64_t begin, int64_t end, f
 void adamw(const AdamConstants& constants, const AdamRange& range, float rate);
 SquaredNorms lamb_moments(const AdamConstants& constants, const AdamRange& range);
 void lamb_step(const AdamConstants& constants, const AdamRange& range, float rate);
+FourSums noise_sums(const NoiseConstants& constants, const device::NoiseSums& op, int64_t begin,
+                    int64_t end);
 
 }  // namespace regatta::trainer::cpu::REGATTA_ISA

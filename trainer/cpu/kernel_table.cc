@@ -34,6 +34,7 @@ Kernels kernels() {
   table.adamw = adamw;
   table.lamb_moments = lamb_moments;
   table.lamb_step = lamb_step;
+  table.noise_sums = noise_sums;
   return table;
 }
 

@@ -4,6 +4,7 @@
 // file.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "trainer/device/device.h"
@@ -36,6 +37,11 @@ struct AdamRange {
 struct SquaredNorms {
   double parameters = 0, update = 0;
 };
+// Of device::NoiseSums: the second moment is decay·v + weight·(ḡ² + part_to_rest·d²).
+struct NoiseConstants {
+  float scale = 1, part_to_rest = 1, decay = 0, weight = 0, epsilon = 0;
+};
+using FourSums = std::array<double, 4>;
 
 // cross_entropy.cc. Rows or samples [begin, end): losses[r], and correct[r] 0 or 1.
 struct LossKernels {
@@ -109,6 +115,8 @@ struct Kernels {
   void (*adamw)(const AdamConstants& constants, const AdamRange& range, float rate) = nullptr;
   SquaredNorms (*lamb_moments)(const AdamConstants& constants, const AdamRange& range) = nullptr;
   void (*lamb_step)(const AdamConstants& constants, const AdamRange& range, float rate) = nullptr;
+  FourSums (*noise_sums)(const NoiseConstants& constants, const device::NoiseSums& op,
+                         std::int64_t begin, std::int64_t end) = nullptr;
 };
 
 // What each instruction set's files provide; nothing else of them is called from outside, and this

@@ -3,7 +3,8 @@
 //   g' = g·factor;  m = β1·m + (1 − β1)·g';  v = β2·v + (1 − β2)·g'²
 //   u = (m / c1) / (√(v / c2) + ε) + decay·w;  w −= rate·u
 // LAMB first stores m and v and sums ‖w‖², ‖u‖² in float64, then computes u again: 8 bytes more to
-// read an element, but no array for u. Traffic: AdamW 28 bytes an element, LAMB 24 + 16.
+// read an element, but no array for u. Traffic: AdamW 28 bytes an element, LAMB 24 + 16, the sums
+// of the noise scale 12.
 #include "trainer/cpu/families.h"
 #include "trainer/cpu/vector.h"
 
@@ -73,6 +74,42 @@ void lamb_step(const AdamConstants& constants, const AdamRange& range, float rat
   const float* __restrict m = range.first;
   const float* __restrict v = range.second;
   for (int64_t i = 0; i < range.size; ++i) w[i] -= rate * update_of(c, m[i], v[i], w[i]);
+}
+
+FourSums noise_sums(const NoiseConstants& constants, const device::NoiseSums& op, int64_t begin,
+                    int64_t end) {
+  constexpr int kSums = 16;
+  const float* __restrict difference = op.difference.floats();
+  const float* __restrict mean = op.mean.floats();
+  const float* __restrict v = op.second_moment.floats();
+  const NoiseConstants c = constants;
+  double sums[4][kSums] = {};
+  for (int64_t start = begin; start < end; start += kSums) {
+    const int64_t count = end - start < kSums ? end - start : kSums;
+    float x[4][kSums] = {};
+    for (int64_t j = 0; j < count; ++j) {
+      const float d = difference[start + j] * c.scale;
+      const float g = mean[start + j] * c.scale;
+      const float square = g * g + c.part_to_rest * (d * d);
+      const float second = c.decay * v[start + j] + c.weight * square;
+      const float inverse = 1.0F / (__builtin_sqrtf(second) + c.epsilon);
+      x[0][j] = d;
+      x[1][j] = g;
+      x[2][j] = d * inverse;
+      x[3][j] = g * inverse;
+    }
+    for (int k = 0; k < 4; ++k) {
+      for (int64_t j = 0; j < kSums; ++j) {
+        const auto value = static_cast<double>(x[k][j]);
+        sums[k][j] += value * value;
+      }
+    }
+  }
+  FourSums totals{};
+  for (int k = 0; k < 4; ++k) {
+    for (int j = 0; j < kSums; ++j) totals[static_cast<unsigned>(k)] += sums[k][j];
+  }
+  return totals;
 }
 
 }  // namespace regatta::trainer::cpu::REGATTA_ISA

@@ -7,6 +7,16 @@
 namespace regatta::trainer::cpu {
 namespace {
 
+// What gradients are multiplied by: to undo the loss scale, and to keep the norm's limit.
+struct StepFactors {
+  float scale = 1, limit = 1;
+};
+StepFactors factors_of(const float* scalars, float squared_norm) {
+  const float scale = scalars[device::kInverseLossScale], most = scalars[device::kClipNorm];
+  const float norm = std::sqrt(squared_norm) * scale;
+  return {scale, most > 0 && norm > most ? most / norm : 1.0F};
+}
+
 AdamRange range_of(const device::OptimizerUpdate& op, const device::OptimizerTensor& tensor) {
   return {op.parameters.floats() + tensor.offset, op.gradients.floats() + tensor.offset,
           op.first_moment.floats() + tensor.offset, op.second_moment.floats() + tensor.offset,
@@ -114,16 +124,34 @@ void limit_norm(const OptimizerContext& context, const device::View& x,
   });
 }
 
+void add_noise_sums(const OptimizerContext& context, const device::NoiseSums& op) {
+  const StepFactors factors = factors_of(op.scalars.floats(), op.squared_norm.floats()[0]);
+  const float correction = op.scalars.floats()[device::kBiasCorrection2];
+  NoiseConstants constants;
+  constants.scale = factors.scale;
+  constants.part_to_rest = op.part_to_rest;
+  constants.decay = op.beta2 / correction;
+  constants.weight = (1.0F - op.beta2) / correction * factors.limit * factors.limit;
+  constants.epsilon = op.epsilon;
+  FourSums totals{};
+  for (const FourSums& chunk : of_chunks<FourSums>(
+           context.pool, op.mean.size, [&](std::int64_t begin, std::int64_t end) {
+             return context.kernels.noise_sums(constants, op, begin, end);
+           })) {
+    for (std::size_t k = 0; k < totals.size(); ++k) totals[k] += chunk[k];
+  }
+  for (std::size_t k = 0; k < totals.size(); ++k) {
+    op.sums.floats()[k] += static_cast<float>(totals[k]);
+  }
+}
+
 bool update(const OptimizerContext& context, const device::OptimizerUpdate& op) {
   const float squared_norm = op.squared_norm.floats()[0];
   if (!std::isfinite(squared_norm)) return false;
   const float* scalars = op.scalars.floats();
-  const float norm = std::sqrt(squared_norm) * scalars[device::kInverseLossScale];
+  const StepFactors factors = factors_of(scalars, squared_norm);
   AdamConstants constants;
-  constants.factor = scalars[device::kClipNorm] > 0 && norm > scalars[device::kClipNorm]
-                         ? scalars[device::kClipNorm] / norm
-                         : 1.0F;
-  constants.factor *= scalars[device::kInverseLossScale];
+  constants.factor = factors.limit * factors.scale;
   constants.beta1 = op.beta1;
   constants.beta2 = op.beta2;
   constants.epsilon = op.epsilon;

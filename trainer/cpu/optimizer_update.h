@@ -16,6 +16,7 @@ void sum_of_squares(const OptimizerContext& context, const device::View& x,
                     const device::View& result);
 void limit_norm(const OptimizerContext& context, const device::View& x,
                 const device::View& squared_norm, const device::View& limit);
+void add_noise_sums(const OptimizerContext& context, const device::NoiseSums& op);
 // Leaves the compute copy to the caller; returns whether weights changed.
 [[nodiscard]] bool update(const OptimizerContext& context, const device::OptimizerUpdate& op);
 

@@ -231,6 +231,10 @@ class CudaDevice final : public device::Device, public cuda::NativeStreams {
     cuda::limit_norm(at(stream), x, squared_norm, limit);
   }
   void update(device::Stream stream, const device::OptimizerUpdate& op) override;
+  void add_noise_sums(device::Stream stream, const device::NoiseSums& op) override {
+    device::check_shapes(op);
+    cuda::add_noise_sums(at(stream), op);
+  }
 
  private:
   struct Queue {

@@ -280,6 +280,18 @@ struct OptimizerUpdate {
   UpdatePart part = UpdatePart::Whole;  // others: LAMB only
   View tensor_norms;  // float32 [2 · tensors of the model]: Σ w², Σ u² each; unless Whole
 };
+// What the gradient noise scale is made of: sums[0…3] += Σ d², Σ ḡ², Σ (d/r)², Σ (ḡ/r)², where ḡ
+// is a step's mean gradient, d what it differs by from that of a part of the step's samples, and
+// r = √((β2·v + (1 − β2)·factor²·(ḡ² + part_to_rest·d²)) / bias correction 2) + ε with the factor of
+// an update. d and ḡ are multiplied by the inverse loss scale first. Summed in float64 in a fixed
+// order.
+struct NoiseSums {
+  View difference, mean, second_moment;  // d, ḡ, v; float32 of one size
+  float part_to_rest = 1;                // samples of the part for each of the others
+  float beta2 = 0, epsilon = 0;
+  View scalars, squared_norm;  // as of an update
+  View sums;                   // float32 [4]
+};
 
 class Device {
  public:
@@ -357,6 +369,7 @@ class Device {
   // finite leaves x as it is, and so does one that is 0.
   virtual void limit_norm(Stream stream, View x, View squared_norm, View limit) = 0;
   virtual void update(Stream stream, const OptimizerUpdate& op) = 0;
+  virtual void add_noise_sums(Stream stream, const NoiseSums& op) = 0;
 };
 
 }  // namespace regatta::trainer::device

@@ -92,6 +92,7 @@ class ForwardingDevice : public Device {
     inner_.limit_norm(s, x, squared_norm, limit);
   }
   void update(Stream s, const OptimizerUpdate& op) override { inner_.update(s, op); }
+  void add_noise_sums(Stream s, const NoiseSums& op) override { inner_.add_noise_sums(s, op); }
 
  protected:
   [[nodiscard]] Device& inner() const { return inner_; }

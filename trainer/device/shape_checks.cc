@@ -285,6 +285,15 @@ void check_sum_of_squares(const View& x, const View& result) {
   check(x.dtype == Dtype::Float32 && is_floats(result, 1), "a sum of squares is one float32");
 }
 
+void check_shapes(const NoiseSums& op) {
+  check(is_floats(op.mean, op.mean.size) && is_floats(op.difference, op.mean.size) &&
+            is_floats(op.second_moment, op.mean.size),
+        "gradients and their second moment are float32 of one size");
+  check(is_floats(op.scalars, kStepScalars) && is_floats(op.squared_norm, 1),
+        "noise is summed with the scalars of a step");
+  check(is_floats(op.sums, 4), "noise has four sums, float32");
+}
+
 void check_limit_norm(const View& x, const View& squared_norm, const View& limit) {
   check(x.dtype == Dtype::Float32, "what is limited in its norm is float32");
   check(is_floats(squared_norm, 1) && is_floats(limit, 1),

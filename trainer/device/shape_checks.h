@@ -18,6 +18,7 @@ void check_shapes(const CrossEntropy& op);
 void check_shapes(const SpanCrossEntropy& op);
 void check_shapes(const SquaredError& op);
 void check_shapes(const OptimizerUpdate& op);
+void check_shapes(const NoiseSums& op);
 // Views of an element-wise operation: activations of one type and size.
 void check_elementwise(const View& x, const View& y);
 void check_elementwise(const View& x, const View& y, const View& z);

@@ -23,11 +23,14 @@ namespace regatta::trainer::step {
 // free of lengths under `stratified`.
 [[nodiscard]] std::vector<bool> half_of_step(std::uint64_t seed, std::int64_t step, int batch);
 
-// Squared norms of h, the half's mean gradient, and ḡ, the step's; loss scale squared included.
+// Squared norms of h, the half's mean gradient, and ḡ, the step's, of parameters that learn.
 struct NoiseNorms {
   double difference = 0, whole = 0;  // ‖ḡ − h‖², ‖ḡ‖²
-  // The same of gradients divided by √v̂ + ε, where v̂ is the optimizer's second moment before this
-  // step, bias-corrected: what an update of Adam or LAMB is made of (Pollux, section 3.1).
+  // The same of gradients divided by √v̂ + ε: what an update of Adam or LAMB is made of (Pollux,
+  // section 3.1). As in an update, v̂ is the optimizer's bias-corrected second moment with this
+  // step's squared gradient in it: a word that no step has had yet would count without a limit
+  // otherwise. That square is the mean of h² and of the rest's: with ḡ² the two halves would not be
+  // divided by what does not know them, and no signal would look like a negative one.
   struct Preconditioned {
     double difference = 0, whole = 0;
   };
@@ -43,27 +46,21 @@ class NoiseProbe {
 
   // −h lies in the model's gradients, summed over ranks: enqueues its copy.
   void keep_half();
-  // ḡ lies there, summed, and the optimizer has made `updates` updates, not yet this step's:
-  // enqueues the norms and their copies to the host.
-  void measure(std::int64_t updates);
+  // ḡ lies there, summed, and the optimizer has made `updates` updates and begun this step's:
+  // enqueues the norms and their copy to the host. The half counted `half_to_rest` items for each
+  // of the others.
+  void measure(std::int64_t updates, double half_to_rest);
   // Once the host has waited for them.
   [[nodiscard]] NoiseNorms norms() const;
 
  private:
-  [[nodiscard]] device::View preconditioned_sums(int which) const;
-  void keep_gradients();
-  void measure_kept(int which, std::int64_t updates);
-
   device::Device& device_;
   const model::Bert& model_;
   Optimizer& optimizer_;
-  std::int64_t tensors_;
   bool preconditions_ = false;  // in the last measure()
-  device::DeviceMemory kept_;   // as the moments lie: −h, then ḡ − h, then ḡ
-  device::DeviceMemory norms_;  // float32 [2]
-  device::DeviceMemory
-      tensor_norms_;  // float32 [2][2 · tensors], as Optimizer::add_preconditioned has them
-  device::HostMemory host_norms_, host_tensor_norms_;
+  device::DeviceMemory kept_;   // as the moments lie: −h, then ḡ − h
+  device::DeviceMemory sums_;   // float32 [4]: device::NoiseSums
+  device::HostMemory host_sums_;
 };
 
 }  // namespace regatta::trainer::step

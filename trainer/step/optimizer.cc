@@ -37,6 +37,25 @@ std::vector<device::OptimizerTensor> tensors_in(const StatePiece& piece,
   return tensors;
 }
 
+struct Range {
+  std::int64_t begin = 0, size = 0;
+};
+// Of a piece, without its frozen tensors; neighbours are one range.
+std::vector<Range> learning_ranges(const std::vector<device::OptimizerTensor>& tensors) {
+  std::vector<Range> ranges;
+  bool goes_on = false;
+  for (const device::OptimizerTensor& tensor : tensors) {
+    const bool learns = tensor.learning_rate != 0;
+    if (learns && goes_on) {
+      ranges.back().size = tensor.offset + tensor.size - ranges.back().begin;
+    } else if (learns) {
+      ranges.push_back({tensor.offset, tensor.size});
+    }
+    goes_on = learns;
+  }
+  return ranges;
+}
+
 }  // namespace
 
 std::vector<StatePiece> whole_state(const contract::TensorTable& table) {
@@ -122,9 +141,7 @@ Optimizer::Optimizer(device::Device& device, ranks::Communicator& communicator,
       second_moment_(device, state_size(pieces_), device::Dtype::Float32),
       scalars_(device, device::kStepScalars, device::Dtype::Float32),
       squared_norm_(device, 1, device::Dtype::Float32),
-      host_scalars_(device, 4 * device::kStepScalars),
-      probe_scalars_(device, device::kStepScalars, device::Dtype::Float32),
-      host_probe_scalars_(device, 4 * device::kStepScalars) {
+      host_scalars_(device, 4 * device::kStepScalars) {
   device_.fill_zero(kCompute, first_moment_.view());
   device_.fill_zero(kCompute, second_moment_.view());
   for (const StatePiece& piece : pieces_) tensors_.push_back(tensors_in(piece, table, factors));
@@ -189,7 +206,7 @@ void Optimizer::update_pieces(const model::Bert& model, device::UpdatePart part)
   }
 }
 
-void Optimizer::update(const model::Bert& model, const Step& step) {
+void Optimizer::begin(const model::Bert& model, const Step& step) {
   const auto number = static_cast<double>(step.number);
   float* scalars = host_scalars_.floats();
   std::fill(scalars, scalars + device::kStepScalars, 0.0F);
@@ -200,6 +217,9 @@ void Optimizer::update(const model::Bert& model, const Step& step) {
   scalars[device::kInverseLossScale] = static_cast<float>(1.0 / step.loss_scale);
   device_.copy_to_device(kCompute, scalars_.view(), scalars);
   sum_squares(model);
+}
+
+void Optimizer::update(const model::Bert& model) {
   if (holds_ != Holds::Parts || config_.kind != contract::OptimizerKind::Lamb) {
     update_pieces(model, device::UpdatePart::Whole);
     return;
@@ -210,40 +230,26 @@ void Optimizer::update(const model::Bert& model, const Step& step) {
   update_pieces(model, device::UpdatePart::Weights);
 }
 
-void Optimizer::sum_squares(device::View x, device::View result) {
-  device_.sum_of_squares(kCompute, x.slice(0, state_size(counted_pieces())), result);
-  if (holds_ != Holds::Whole) sum_over_parts(result);
-}
-
-// The first part of an update of LAMB that changes nothing: β1 = 1 keeps the first moment, which is
-// x, β2 = 1 the second, and without decay the update is x̂ = x/(√v̂ + ε). The gradient does not
-// matter; the parameters stand in for it, as they are finite.
-void Optimizer::add_preconditioned(const model::Bert& model, device::View x,
-                                   device::View squared_norm, std::int64_t updates,
-                                   device::View tensor_norms) {
-  float* scalars = host_probe_scalars_.floats();
-  std::fill(scalars, scalars + device::kStepScalars, 0.0F);
-  scalars[device::kBiasCorrection1] = 1;
-  scalars[device::kBiasCorrection2] =
-      static_cast<float>(1.0 - std::pow(config_.beta2, static_cast<double>(updates)));
-  scalars[device::kInverseLossScale] = 1;
-  device_.copy_to_device(kCompute, probe_scalars_.view(), scalars);
+void Optimizer::sum_noise(const model::Bert& model, device::View difference, double part_to_rest,
+                          device::View sums) {
+  device::NoiseSums op;
+  op.part_to_rest = static_cast<float>(part_to_rest);
+  op.beta2 = static_cast<float>(config_.beta2);
+  op.epsilon = static_cast<float>(config_.epsilon);
+  op.scalars = scalars_.view();
+  op.squared_norm = squared_norm_.view();
+  op.sums = sums;
+  device_.fill_zero(kCompute, sums);
   for (std::size_t i = 0; i < counted_; ++i) {
-    device::OptimizerUpdate op = update_of(model, i);
-    op.first_moment = x.slice(pieces_[i].state_begin, pieces_[i].size);
-    op.gradients = op.parameters;
-    op.compute_copy = {};
-    op.beta1 = 1;
-    op.beta2 = 1;
-    op.weight_decay = 0;
-    op.lamb = true;
-    op.part = device::UpdatePart::Moments;
-    op.scalars = probe_scalars_.view();
-    op.squared_norm = squared_norm;
-    op.tensor_norms = tensor_norms;
-    device_.update(kCompute, op);
+    for (const Range& range : learning_ranges(tensors_[i])) {
+      const std::int64_t in_state = pieces_[i].state_begin + range.begin;
+      op.difference = difference.slice(in_state, range.size);
+      op.mean = model.gradients().slice(pieces_[i].arena_begin + range.begin, range.size);
+      op.second_moment = second_moment_.view().slice(in_state, range.size);
+      device_.add_noise_sums(kCompute, op);
+    }
   }
-  if (holds_ != Holds::Whole) sum_over_parts(tensor_norms);
+  if (holds_ != Holds::Whole) sum_over_parts(sums);
 }
 
 void Optimizer::read_squared_norm(float* value) {

@@ -67,19 +67,18 @@ class Optimizer {
     double learning_rate = 0;
     double loss_scale = 1;  // that the gradients carry
   };
+  // Enqueues what an update begins with: the step's scalars, and Σ g² of the model's summed
+  // gradients. One call between two synchronisations: the scalars' host copy is reused.
+  void begin(const model::Bert& model, const Step& step);
+  // Then, before the update: enqueues device::NoiseSums of the parameters that learn, over all
+  // ranks' pieces, into `sums`, float32 [4]. `difference` lies as the moments do; the mean is the
+  // summed gradient.
+  void sum_noise(const model::Bert& model, device::View difference, double part_to_rest,
+                 device::View sums);
   // Enqueues the update of the model's parameters within the pieces (and, where the pieces are the
-  // whole, of the copy that products read) from its summed gradients. One call between two
-  // synchronisations: the scalars' host copy is reused.
-  void update(const model::Bert& model, const Step& step);
-  // Enqueues sums over all ranks' pieces of x, which lies as the moments do, with zeros between. Σ
-  // x² into `result`, float32 [1]:
-  void sum_squares(device::View x, device::View result);
-  // Σ (x/(√v̂ + ε))² of each tensor n is added to tensor_norms[2n + 1] (float32, two a tensor), v̂
-  // being the second moment after `updates` updates, bias-corrected. Nothing where `squared_norm`
-  // (Σ x²) is not finite. Between two synchronisations always with the same `updates`.
-  void add_preconditioned(const model::Bert& model, device::View x, device::View squared_norm,
-                          std::int64_t updates, device::View tensor_norms);
-  // Enqueues the copy of Σ g² of the last update, over all ranks' pieces, to the host.
+  // whole, of the copy that products read).
+  void update(const model::Bert& model);
+  // Enqueues the copy of Σ g² of the last step, over all ranks' pieces, to the host.
   void read_squared_norm(float* value);
 
  private:
@@ -116,8 +115,6 @@ class Optimizer {
   device::DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_, piece_norms_,
       tensor_norms_;
   device::HostMemory host_scalars_;
-  device::DeviceMemory probe_scalars_;  // of add_preconditioned
-  device::HostMemory host_probe_scalars_;
 };
 
 }  // namespace regatta::trainer::step

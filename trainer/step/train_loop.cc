@@ -236,12 +236,16 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   finish_sums();
   record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
   timer.lap(&record.reduce_seconds);
-  if (measures) noise_probe_->measure(step - 1);
+  if (measures) {
+    begin_update(scales.step, &record);
+    measure_noise(step - 1, scales);
+  }
   timer.lap(&record.statistics_seconds);
 
   // optimizer
   timer.enter(watch::Phase::Optimizer);
-  update(scales.step, &record);
+  if (!measures) begin_update(scales.step, &record);
+  update();
   timer.lap(&record.optimizer_seconds);
 
   // what all ranks did and ask for: for the run journal, and for checkpoints
@@ -255,7 +259,7 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   ranks_.step = step;
   pace_.disturbed = pace_.disturbed || measures;
   batch_.count(step, noise_scale_);
-  if (measures) observe_noise(scales.half, scales.step);
+  if (measures) observe_noise(scales);
   grow_batch(step, measures);
   describe(all, scales.step, &record);
   if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
@@ -266,7 +270,12 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
 
 samples::StepPlace TrainLoop::place_of(std::int64_t step) const {
   const contract::BatchSchedule& schedule = batch_.schedule();
-  return {step, schedule.batch_at(step), schedule.samples_before(step + skipped_steps_)};
+  const std::int64_t batch = schedule.batch_at(step);
+  // `stratified` deals windows of steps of one size, whatever the steps before had.
+  if (config_.balance.strategy == contract::Balance::Stratified) {
+    return {step, batch, (step + skipped_steps_ - 1) * batch};
+  }
+  return {step, batch, schedule.samples_before(step + skipped_steps_)};
 }
 
 samples::BatchPrefetcher::Taken TrainLoop::take_batches(std::int64_t step) {
@@ -395,12 +404,16 @@ double TrainLoop::predicted_bubble(const std::vector<samples::PackedBatch>& batc
 }
 
 // With sharded state, new weights are on their way to the next forward afterwards.
-void TrainLoop::update(const model::LossScale& scale, contract::StepRecord* record) {
+void TrainLoop::begin_update(const model::LossScale& scale, contract::StepRecord* record) {
   record->learning_rate =
       learning_rate(config_.optimizer, config_.steps, batch_.progress_before(record->step) + 1) *
       batch_.rate_factor(record->step, noise_scale_);
   gatherer_.finish_all();  // what no forward of this step has asked for
-  optimizer_.update(model_, {record->step, record->learning_rate, scale.factor});
+  optimizer_.begin(model_, {record->step, record->learning_rate, scale.factor});
+}
+
+void TrainLoop::update() {
+  optimizer_.update(model_);
   if (config_.sharding.optimizer) {
     gatherer_.launch();
     if (!config_.sharding.overlap_gather) gatherer_.finish_all();
@@ -473,16 +486,25 @@ void TrainLoop::describe(const StepExchange& all, const model::LossScale& scale,
   describe_noise(record);
 }
 
-// By what the loss is a mean of.
-void TrainLoop::observe_noise(const model::LossScale& half, const model::LossScale& scale) {
+// Items that the loss is a mean of, in the half of a step and beside it.
+TrainLoop::HalfCounts TrainLoop::half_counts(const LossScales& scales) const {
   const bool pretraining = config_.model.task == contract::Task::Pretraining;
-  const std::int64_t half_count = pretraining ? half.masked : half.samples;
-  const std::int64_t count = pretraining ? scale.masked : scale.samples;
+  const std::int64_t half = pretraining ? scales.half.masked : scales.half.samples;
+  const std::int64_t all = pretraining ? scales.step.masked : scales.step.samples;
+  return {static_cast<double>(half), static_cast<double>(all - half)};
+}
+
+void TrainLoop::measure_noise(std::int64_t updates, const LossScales& scales) {
+  const HalfCounts counts = half_counts(scales);
+  const double half_to_rest = counts.rest > 0 ? counts.half / counts.rest : 0;  // not observed
+  noise_probe_->measure(updates, half_to_rest);
+}
+
+void TrainLoop::observe_noise(const LossScales& scales) {
+  const HalfCounts counts = half_counts(scales);
   const NoiseNorms norms = noise_probe_->norms();
   const auto observe = [&](double difference, double whole, contract::NoiseScale* into) {
-    const double unscaled = 1 / (scale.factor * scale.factor);
-    into->observe({difference * unscaled, whole * unscaled, static_cast<double>(half_count),
-                   static_cast<double>(count - half_count)});
+    into->observe({difference, whole, counts.half, counts.rest});
   };
   observe(norms.difference, norms.whole, &raw_noise_scale_);
   if (!norms.preconditioned) return;

@@ -154,12 +154,18 @@ class TrainLoop {
   [[nodiscard]] double predicted_bubble(const std::vector<samples::PackedBatch>& batches) const;
   [[nodiscard]] StagedForward staged_forward();
   void gather_weights();
-  void update(const model::LossScale& scale, contract::StepRecord* record);
+  void begin_update(const model::LossScale& scale, contract::StepRecord* record);
+  void update();
   [[nodiscard]] LocalStep local_step(const samples::StepBatches& batches,
                                      const contract::StepRecord& record) const;
   void describe(const StepExchange& all, const model::LossScale& scale,
                 contract::StepRecord* record);
-  void observe_noise(const model::LossScale& half, const model::LossScale& scale);
+  struct HalfCounts {
+    double half = 0, rest = 0;
+  };
+  [[nodiscard]] HalfCounts half_counts(const LossScales& scales) const;
+  void measure_noise(std::int64_t updates, const LossScales& scales);
+  void observe_noise(const LossScales& scales);
   void grow_batch(std::int64_t step, bool measured);
   void describe_noise(contract::StepRecord* record) const;
   [[noreturn]] void diverge(const contract::StepRecord& record,

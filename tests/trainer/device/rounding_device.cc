@@ -176,6 +176,9 @@ class RoundingDevice final : public device::Device {
   void update(device::Stream stream, const device::OptimizerUpdate& op) override {
     worker_->update(stream, op);
   }
+  void add_noise_sums(device::Stream stream, const device::NoiseSums& op) override {
+    worker_->add_noise_sums(stream, op);
+  }
 
  private:
   std::unique_ptr<device::Device> worker_;

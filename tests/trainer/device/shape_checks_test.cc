@@ -100,6 +100,15 @@ device::OptimizerUpdate update() {
   return op;
 }
 
+device::NoiseSums noise_sums() {
+  device::NoiseSums op;
+  op.difference = op.mean = op.second_moment = view(8, kFull);
+  op.scalars = view(device::kStepScalars, kFull);
+  op.squared_norm = view(1, kFull);
+  op.sums = view(4, kFull);
+  return op;
+}
+
 device::AttentionForward attention(device::Dtype type) {
   device::AttentionForward op;
   op.qkv = view(5 * 3 * 8, type);
@@ -339,6 +348,22 @@ TEST(ShapeChecksDeathTest, LossesRefuseWhatDoesNotFit) {
       errors(kHalf), [](auto& op) { op.scale.dtype = kHalf; }, "one scale");
   refuse(
       errors(kHalf), [](auto& op) { op.sums = {}; }, "three sums");
+}
+
+TEST(ShapeChecksDeathTest, NoiseIsSummedOverArraysOfOneSize) {
+  device::check_shapes(noise_sums());
+  refuse(
+      noise_sums(), [](auto& op) { op.mean = view(8, kHalf); }, "float32 of one size");
+  refuse(
+      noise_sums(), [](auto& op) { op.difference = view(7, kFull); }, "float32 of one size");
+  refuse(
+      noise_sums(), [](auto& op) { op.second_moment = view(9, kFull); }, "float32 of one size");
+  refuse(
+      noise_sums(), [](auto& op) { op.scalars = view(1, kFull); }, "scalars of a step");
+  refuse(
+      noise_sums(), [](auto& op) { op.squared_norm = view(2, kFull); }, "scalars of a step");
+  refuse(
+      noise_sums(), [](auto& op) { op.sums = view(2, kFull); }, "four sums");
 }
 
 TEST(ShapeChecksDeathTest, LearningRatesAreMultiplesOfTheSteps) {

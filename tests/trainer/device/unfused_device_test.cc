@@ -61,7 +61,8 @@ std::vector<float> step(device::Device& device, device::Dtype compute, contract:
   ranks::SingleCommunicator communicator;
   step::Optimizer optimizer(device, communicator, model.table(), step::whole_state(model.table()),
                             {}, 1.0);
-  optimizer.update(model, {1, 1e-3});
+  optimizer.begin(model, {1, 1e-3});
+  optimizer.update(model);
   const auto size = static_cast<std::size_t>(model.table().arena_size);
   std::vector<float> values(2 * size);
   device.copy_to_host(0, values.data(), model.gradients());

@@ -20,6 +20,7 @@
 #include "trainer/samples/sampler.h"
 #include "trainer/samples/step_samples.h"
 #include "trainer/step/buckets.h"
+#include "trainer/step/schedule.h"
 #include "trainer/step/train_loop.h"
 
 namespace regatta::tests {
@@ -57,6 +58,7 @@ struct Layout {
   bool sharded = false;
   contract::OptimizerKind optimizer = contract::OptimizerKind::AdamW;
   int node_ranks = 0;  // hierarchical
+  int frozen_layers = 0;
 };
 
 const contract::BalanceConfig kInTurn{contract::Balance::None, contract::Deal::LongestFirst,
@@ -84,6 +86,8 @@ std::vector<Layout> layouts() {
       {"sharded, micro-batches, LAMB", 3, longest, 2, true, contract::OptimizerKind::Lamb},
       {"sharded by nodes, LAMB", 4, longest, 0, true, contract::OptimizerKind::Lamb, 2},
       {"more ranks than the half has samples", 9, kInTurn, 0, true},
+      {"frozen", 1, longest, 0, false, contract::OptimizerKind::AdamW, 0, 1},
+      {"frozen, sharded", 3, longest, 0, true, contract::OptimizerKind::Lamb, 0, 1},
   };
 }
 
@@ -99,6 +103,7 @@ class NoiseProbeTest : public OnSmallDataset<120> {
     config.micro_batch_size = layout.micro_batch;
     config.sharding.optimizer = layout.sharded;
     config.optimizer.kind = layout.optimizer;
+    config.fine_tuning.frozen_layers = layout.frozen_layers;
     config.statistics_every = 1;
     return config;
   }
@@ -136,12 +141,28 @@ class NoiseProbeTest : public OnSmallDataset<120> {
   }
 };
 
+// Zero where nothing learns.
+void keep_what_learns(const contract::RunConfig& config, const contract::TensorTable& table,
+                      const std::vector<Gradient*>& gradients) {
+  const std::vector<float> factors =
+      step::learning_rate_factors(table, config.model, config.fine_tuning);
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    if (factors[i] != 0) continue;
+    const contract::TensorEntry& tensor = table.tensors[i];
+    for (Gradient* gradient : gradients) {
+      std::fill_n(gradient->begin() + tensor.offset, tensor.size, 0.0);
+    }
+  }
+}
+
 // Noise and signal of one step against the gradients of the two sets of samples, by another model.
 TEST_F(NoiseProbeTest, MeasuresTheHalfBesideTheStep) {
   constexpr std::int64_t kStep = 7;  // kLeastUpdates are over
+  int limited = 0;
   for (const Layout& layout : layouts()) {
     SCOPED_TRACE(layout.name);
     contract::RunConfig config = config_of(layout);
+    config.clip_norm = layout.sharded ? 0.01 : 0;  // below any norm
     config.statistics_every = kStep;
     std::map<std::int32_t, samples::Sample> samples;
     std::mutex mutex;
@@ -174,12 +195,23 @@ TEST_F(NoiseProbeTest, MeasuresTheHalfBesideTheStep) {
       half_masked += static_cast<double>(sample.masked_positions.size());
     }
     GradientOf gradient_of(config, before.parameters);
-    const Gradient g = gradient_of(whole, whole_ordinals, kStep);
+    Gradient g = gradient_of(whole, whole_ordinals, kStep);
     Gradient difference = gradient_of(half, half_ordinals, kStep);
+    const double norm = std::sqrt(squared(g));
     for (std::size_t i = 0; i < g.size(); ++i) difference[i] = g[i] - difference[i];
     const double weight = half_masked / (masked - half_masked);
+    keep_what_learns(config, gradient_of.table(), {&g, &difference});
+    const double limit = config.clip_norm > 0 ? std::min(1.0, config.clip_norm / norm) : 1;
+    limited += limit < 1 ? 1 : 0;
+    Gradient squares(g.size());  // mean of the half's and the rest's, by their counts
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      const double of_half = g[i] - difference[i], of_rest = g[i] + weight * difference[i];
+      squares[i] = limit * limit *
+                   (half_masked * of_half * of_half + (masked - half_masked) * of_rest * of_rest) /
+                   masked;
+    }
     const Gradient inverse =
-        preconditioner(config, gradient_of.table(), before.second_moment, kStep - 1);
+        preconditioner(config, gradient_of.table(), before.second_moment, kStep - 1, squares);
     const auto expect = [&](const contract::NoiseScale::State& state, const Gradient& scale,
                             double tolerance) {
       ASSERT_EQ(state[0], 1) << "one step was observed";
@@ -193,6 +225,7 @@ TEST_F(NoiseProbeTest, MeasuresTheHalfBesideTheStep) {
     expect(after.noise[1], {}, 1e-4);
     expect(after.noise[0], inverse, 1e-3);
   }
+  EXPECT_GE(limited, 4) << "layouts whose gradients are limited";
 }
 
 // The same weights, moments and losses with it and without, whenever it looks.

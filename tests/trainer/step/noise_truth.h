@@ -49,17 +49,22 @@ class GradientOf {
   trainer::model::Bert model_;
 };
 
-// 1/(√v̂ + ε) of each element, after `updates` updates; zero between tensors.
+// 1/(√v̂ + ε) of each element, after `updates` updates; zero between tensors. With `squares` after
+// one more update, by gradients with these.
 inline Gradient preconditioner(const trainer::contract::RunConfig& config,
                                const trainer::contract::TensorTable& table,
-                               const std::vector<float>& second_moment, std::int64_t updates) {
+                               const std::vector<float>& second_moment, std::int64_t updates,
+                               const Gradient& squares = {}) {
   Gradient inverse(second_moment.size(), 0.0);
-  const double correction = 1 - std::pow(config.optimizer.beta2, static_cast<double>(updates));
+  const double beta2 = config.optimizer.beta2;
+  const double correction =
+      1 - std::pow(beta2, static_cast<double>(updates + (squares.empty() ? 0 : 1)));
   for (const trainer::contract::TensorEntry& tensor : table.tensors) {
     for (std::int64_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      inverse[at] = 1 / (std::sqrt(static_cast<double>(second_moment[at]) / correction) +
-                         config.optimizer.epsilon);
+      auto v = static_cast<double>(second_moment[at]);
+      if (!squares.empty()) v = beta2 * v + (1 - beta2) * squares[at];
+      inverse[at] = 1 / (std::sqrt(v / correction) + config.optimizer.epsilon);
     }
   }
   return inverse;

@@ -113,6 +113,10 @@ struct Trained {
         optimizer(*device, communicator, model.table(), pieces, config, clip_norm) {
     write(*device, model.parameters(), random_weights(model.table(), 5));
   }
+  void update(const Optimizer::Step& step) {
+    optimizer.begin(model, step);
+    optimizer.update(model);
+  }
   // The moments in the arena, NaN where others hold them.
   [[nodiscard]] std::vector<float> in_arena(const View& moment) {
     const std::vector<float> mine = read(*device, moment);
@@ -144,7 +148,7 @@ State whole(OptimizerKind kind, double clip_norm) {
   State state;
   for (int step = 1; step <= kSteps; ++step) {
     write(*trained.device, trained.model.gradients(), gradient(step));
-    trained.optimizer.update(trained.model, step_of(step));
+    trained.update(step_of(step));
     trained.read_norm(&state);
   }
   State end = trained.state();
@@ -165,7 +169,7 @@ void sharded_step(Communicator& at, Trained& trained, const std::vector<Bucket>&
   for (const Bucket& bucket : buckets) {
     at.finish(0, at.reduce_scatter_sum(0, slice_of(trained.model.gradients(), bucket)));
   }
-  trained.optimizer.update(trained.model, step_of(step));
+  trained.update(step_of(step));
   for (const Bucket& bucket : buckets) {
     at.finish(0, at.all_gather(0, slice_of(trained.model.parameters(), bucket)));
   }
@@ -456,7 +460,7 @@ TEST(Optimizer, PiecesOnOneRankAreTheWhole) {
                       trainer::step::sharded_state(table(), buckets, one), config_of(kind), 0.5);
       for (int step = 1; step <= kSteps; ++step) {
         write(*trained.device, trained.model.gradients(), gradient(step));
-        trained.optimizer.update(trained.model, step_of(step));
+        trained.update(step_of(step));
         trained.device->synchronize();
       }
       expect_weights(trained.state().weights, expected.weights, kRounding, "one rank");
@@ -488,7 +492,8 @@ TEST(Optimizer, TheWholeKeepsTheComputeCopy) {
       return values;
     };
     const std::vector<std::uint16_t> before = copy();
-    optimizer.update(model, step_of(1));
+    optimizer.begin(model, step_of(1));
+    optimizer.update(model);
     const std::vector<std::uint16_t> after = copy();
     EXPECT_EQ(after != before, !sharded);
     model.renew_compute_copy();

@@ -74,5 +74,6 @@ void attention_backward_fused(const KernelLaunch& at, const device::AttentionBac
 void sum_of_squares(const KernelLaunch& at, device::View x, device::View result);
 void limit_norm(const KernelLaunch& at, device::View x, device::View squared_norm,
                 device::View limit);
+void add_noise_sums(const KernelLaunch& at, const device::NoiseSums& op);
 
 }  // namespace regatta::trainer::cuda
