@@ -70,7 +70,7 @@ class FieldReader {
     }
     return found;
   }
-  // Absent where the batch does not grow.
+  // Absent where all steps have one batch.
   std::optional<BatchGrowthState> growth() const {
     if (!json_.contains("batches")) return std::nullopt;
     BatchGrowthState found;
@@ -80,10 +80,9 @@ class FieldReader {
       if (!each.is_object()) fail("batches holds something that is not an object");
       const FieldReader reader(each, source_);
       const BatchChange change{reader.count("step"), reader.count("size")};
-      const bool rises = found.batches.empty() ? change.step == 1 && change.size > 0
-                                               : change.step > found.batches.back().step &&
-                                                     change.size > found.batches.back().size;
-      if (!rises) fail("a batch of batches does not grow");
+      const bool follows =
+          found.batches.empty() ? change.step == 1 : change.step > found.batches.back().step;
+      if (!follows || change.size < 1) fail("batches do not follow one another");
       found.batches.push_back(change);
     }
     found.progress = number("progress");

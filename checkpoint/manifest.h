@@ -25,7 +25,7 @@ struct Rollback {
   bool operator==(const Rollback&) const = default;
 };
 
-// Of a batch that grows: from a step on (1 is the first), steps have this many samples.
+// From a step on (1 is the first), steps have this many samples.
 struct BatchChange {
   std::int64_t step = 1;
   std::int64_t size = 0;

@@ -42,7 +42,7 @@ void add_batch(const trainer::contract::BatchRecord& change, Attempt* attempt) {
       change.size <= schedule->newest()) {
     return;
   }
-  schedule->grow({change.step, change.size});
+  schedule->change({change.step, change.size});
   attempt->batches = batch_texts(schedule->changes());
 }
 

@@ -19,10 +19,10 @@ std::optional<BatchSchedule> BatchSchedule::of(std::vector<BatchChange> changes)
   if (changes.empty() || changes.front().step != 1 || changes.front().size < 1) {
     return std::nullopt;
   }
-  const auto falls = [](const BatchChange& a, const BatchChange& b) {
-    return b.step <= a.step || b.size <= a.size;
+  const auto wrong = [](const BatchChange& a, const BatchChange& b) {
+    return b.step <= a.step || b.size < 1;
   };
-  if (std::adjacent_find(changes.begin(), changes.end(), falls) != changes.end()) {
+  if (std::adjacent_find(changes.begin(), changes.end(), wrong) != changes.end()) {
     return std::nullopt;
   }
   return BatchSchedule(std::move(changes));
@@ -45,18 +45,19 @@ std::int64_t BatchSchedule::samples_before(std::int64_t step) const {
   return samples;
 }
 
-void BatchSchedule::grow(const BatchChange& change) {
-  base::check(change.step > changes_.back().step && change.size > newest(),
-              "a batch grows, and later than before");
+void BatchSchedule::change(const BatchChange& change) {
+  base::check(change.step > changes_.back().step && change.size > 0,
+              "a batch changes later than before");
   changes_.push_back(change);
 }
 
-std::optional<RefusedCheckpoint> refuse_checkpoint(const std::vector<BatchChange>& batches,
-                                                   BatchGrowth growth, std::int64_t first,
-                                                   std::int64_t most) {
-  const std::int64_t begun = batches.front().size, newest = batches.back().size;
+std::optional<RefusedCheckpoint> refuse_checkpoint(const checkpoint::BatchGrowthState& state,
+                                                   std::int64_t done, BatchGrowth growth,
+                                                   std::int64_t first, std::int64_t most) {
+  const std::int64_t begun = state.batches.front().size, newest = state.batches.back().size;
   const std::string at = "the checkpoint's batch has grown to " + std::to_string(newest);
   if (growth == BatchGrowth::None) {
+    if (state.progress == static_cast<double>(done)) return std::nullopt;
     return RefusedCheckpoint{"batch.growth",
                              at + ", and batch.growth is none; set it to square_root or "
                                   "adascale"};

@@ -1,4 +1,5 @@
-// How many samples each step has: of a batch that grows, which changes were decided.
+// How many samples each step has: of a batch that grows, or of a run that goes on from a checkpoint
+// of another batch, which changes there were.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@ namespace regatta::trainer::contract {
 // From a step on (1 is the first), steps have this many samples.
 using checkpoint::BatchChange;
 
-// Without growth one entry, and every figure is that of step · batch. Changes are only added.
+// With one entry every figure is that of step · batch. Changes are only added.
 class BatchSchedule {
  public:
   explicit BatchSchedule(std::int64_t batch);
-  // Nothing unless the first change is of step 1 and both steps and sizes rise from each to the
-  // next.
+  // Nothing unless the first change is of step 1 and each has a later step than the one before, and
+  // samples.
   [[nodiscard]] static std::optional<BatchSchedule> of(std::vector<BatchChange> changes);
 
   // step: 1 or more.
@@ -31,11 +32,11 @@ class BatchSchedule {
     return samples_before(step + 1);
   }
   [[nodiscard]] std::int64_t first() const { return changes_.front().size; }
-  // The largest that is decided.
+  // The last that is decided.
   [[nodiscard]] std::int64_t newest() const { return changes_.back().size; }
   [[nodiscard]] const std::vector<BatchChange>& changes() const { return changes_; }
-  // A later step and a larger batch than all so far.
-  void grow(const BatchChange& change);
+  // At a later step than all so far.
+  void change(const BatchChange& change);
 
  private:
   explicit BatchSchedule(std::vector<BatchChange> changes);
@@ -43,14 +44,15 @@ class BatchSchedule {
   std::vector<BatchChange> changes_;  // never empty; ascending
 };
 
-// Why a run with these keys cannot go on from a checkpoint whose batch had grown; nothing: it can.
+// Why a run with these keys cannot go on from a checkpoint of step `done` whose steps had these
+// batches; nothing: it can. Without growth it can where a step was worth a step.
 struct RefusedCheckpoint {
   const char* key;  // of the run file
   std::string message;
 };
 [[nodiscard]] std::optional<RefusedCheckpoint> refuse_checkpoint(
-    const std::vector<BatchChange>& batches, BatchGrowth growth, std::int64_t first,
-    std::int64_t most);
+    const checkpoint::BatchGrowthState& state, std::int64_t done, BatchGrowth growth,
+    std::int64_t first, std::int64_t most);
 
 // A change is decided after a step and holds from so many steps later on: beyond what is already
 // being prepared (samples/batch_prefetcher.h), so that nothing prepared is thrown away and no

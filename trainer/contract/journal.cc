@@ -301,7 +301,7 @@ class Reader {
       metrics.push_back({metric, number});
     }
   }
-  // Only those of a batch that grows are believed (BatchSchedule::of).
+  // Only those that follow one another are believed (BatchSchedule::of).
   void operator()(const char* name, BatchChanges& changes) {
     const Json* field = find(name, &Json::is_array);
     if (field == nullptr) return;

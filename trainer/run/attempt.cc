@@ -360,7 +360,7 @@ void AttemptRunner::announce() {
   record.first_step = start_.step;
   if (const std::optional<step::BatchGrowthState>& growth = start_.growth) {
     record.batches = growth->batches;
-    record.first_progress = growth->progress;
+    if (contract::grows(config_)) record.first_progress = growth->progress;
   }
   record.checkpoint = start_.name;
   record.metric = contract::metric_of(config_);

@@ -1,6 +1,7 @@
 #include "trainer/step/growing_batch.h"
 
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -52,7 +53,6 @@ bool GrowingBatch::is_last(std::int64_t step, const contract::NoiseScale& noise)
 }
 
 void GrowingBatch::count(std::int64_t step, const contract::NoiseScale& noise) {
-  if (!grows()) return;
   progress_ = progress_after(step, noise);
   done_ = step;
 }
@@ -69,24 +69,39 @@ std::optional<contract::BatchRecord> GrowingBatch::decide(std::int64_t step,
   record.size = *larger;
   record.noise_scale = noise.samples();
   record.noise_scale_low = allowed->low;
-  schedule_.grow({record.step, record.size});
+  schedule_.change({record.step, record.size});
   return record;
 }
 
 std::optional<BatchGrowthState> GrowingBatch::state() const {
-  if (!grows()) return std::nullopt;
+  if (!grows() && schedule_.changes().size() == 1) return std::nullopt;
   return BatchGrowthState{schedule_.changes(), progress_};
+}
+
+// Without growth steps from here on have the run file's batch; what was decided for them is void.
+contract::BatchSchedule GrowingBatch::going_on(const BatchGrowthState& state,
+                                               std::int64_t done) const {
+  std::vector<checkpoint::BatchChange> changes = state.batches;
+  if (!grows()) {
+    while (changes.size() > 1 && changes.back().step > done) changes.pop_back();
+  }
+  std::optional<contract::BatchSchedule> schedule = contract::BatchSchedule::of(changes);
+  base::check(schedule.has_value(), "a manifest's batches follow one another");
+  if (!grows() && schedule->newest() != first_) {
+    if (done == 0) return contract::BatchSchedule(first_);
+    schedule->change({done + 1, first_});
+  }
+  return *schedule;
 }
 
 void GrowingBatch::restore(std::int64_t done, const std::optional<BatchGrowthState>& state) {
   contract::BatchSchedule found(first_);
   if (state) {
-    std::optional<contract::BatchSchedule> kept = contract::BatchSchedule::of(state->batches);
-    base::check(kept.has_value(), "a manifest's batches grow");
-    found = *kept;
-    if (const auto refusal = contract::refuse_checkpoint(found.changes(), growth_, first_, most_)) {
+    if (const auto refusal =
+            contract::refuse_checkpoint(*state, done, growth_, first_, most_)) {
       throw base::Error(base::Code::User, refusal->message);
     }
+    found = going_on(*state, done);
   }
   schedule_ = found;
   done_ = done;

@@ -1,5 +1,6 @@
 // How many samples the steps of a run have, and how far it is: of a batch that grows with the
-// gradient noise scale, and, as a special case that nothing computes, of one that does not.
+// gradient noise scale, and, as a special case, of one that does not. Such a run, too, may go on
+// from a checkpoint of another batch.
 //
 // All of it is a function of the state and of the noise scale that the steps found, which all ranks
 // have alike; so ranks agree, and an attempt that resumes goes on as the one before would have.
@@ -39,14 +40,16 @@ class GrowingBatch {
   [[nodiscard]] std::optional<contract::BatchRecord> decide(std::int64_t step,
                                                             const contract::NoiseScale& noise);
 
-  // For checkpoints, after the last step taken; nothing where the batch does not grow.
+  // For checkpoints, after the last step taken; nothing where all steps have the run file's batch.
   [[nodiscard]] std::optional<BatchGrowthState> state() const;
   // As the checkpoint of step `done` has it. Nothing: all steps so far were of the first batch.
-  // Throws Code::User where the run file has another first batch, a largest one below what the run
-  // has reached, or one that does not grow.
+  // Throws Code::User where the batch grows and the run file has another first one or a largest one
+  // below what the run has reached, and where it does not grow any more but did.
   void restore(std::int64_t done, const std::optional<BatchGrowthState>& state);
 
  private:
+  [[nodiscard]] contract::BatchSchedule going_on(const BatchGrowthState& state,
+                                                 std::int64_t done) const;
   [[nodiscard]] contract::BatchRatio ratio(std::int64_t step,
                                            const contract::NoiseScale& noise) const;
   [[nodiscard]] double progress_after(std::int64_t step, const contract::NoiseScale& noise) const;
@@ -54,7 +57,7 @@ class GrowingBatch {
   contract::BatchGrowth growth_;
   std::int64_t first_, most_, steps_;  // batches; the run's steps
   contract::BatchSchedule schedule_;
-  std::int64_t done_ = 0;  // with growth: the last step taken,
+  std::int64_t done_ = 0;  // the last step taken,
   double progress_ = 0;    // and what all are worth
 };
 

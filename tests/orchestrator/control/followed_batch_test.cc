@@ -95,6 +95,20 @@ TEST_F(FollowedBatch, WithoutGrowthStepsAreWhatIsCounted) {
   EXPECT_EQ(runs::steps_done(run_.summary), 1);
 }
 
+// A fork with another batch: its steps count their own samples, its parent's theirs.
+TEST_F(FollowedBatch, AForkWithAnotherBatchCountsWhatItsParentHad) {
+  JournalAuthor journal(directory_, 1000);
+  trainer::contract::StartRecord start;
+  start.batches = {{1, 8}, {11, 16}};
+  journal.start(1, 10, 1234, start);
+  journal.step(2, 11);
+  journal.step(3, 12);
+  follow();
+  EXPECT_EQ(run_.summary.progress, std::nullopt);
+  EXPECT_EQ(run_.summary.batch_size, 16);
+  EXPECT_EQ(run_.summary.samples, 10 * 8 + 2 * 16);
+}
+
 // A store may hold what nobody wrote.
 TEST(BatchOfAttempt, IsTheFirstBatchWhereItsTextIsNone) {
   runs::Attempt attempt;

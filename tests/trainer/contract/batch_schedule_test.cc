@@ -36,7 +36,7 @@ TEST(BatchSchedule, IsTheSumOfStepsOverRandomChanges) {
     for (std::int64_t i = 0; i < below(6); ++i) {
       const BatchChange change{changes.back().step + 1 + below(20),
                                changes.back().size + 1 + below(9)};
-      schedule.grow(change);
+      schedule.change(change);
       changes.push_back(change);
     }
     for (std::size_t i = 0; i < changes.size(); ++i) {
@@ -58,15 +58,15 @@ TEST(BatchSchedule, IsTheSumOfStepsOverRandomChanges) {
   }
 }
 
-TEST(BatchSchedule, IsOnlyMadeOfChangesThatGrow) {
+TEST(BatchSchedule, IsOnlyMadeOfChangesThatFollowOneAnother) {
   EXPECT_TRUE(BatchSchedule::of({{1, 4}, {2, 5}, {9, 12}}));
+  EXPECT_TRUE(BatchSchedule::of({{1, 4}, {5, 2}})) << "a fork with a smaller one";
   const std::vector<BatchChange> bad[] = {{},
                                           {{2, 4}},
                                           {{0, 4}},
                                           {{1, 0}},
                                           {{1, 4}, {1, 8}},
-                                          {{1, 4}, {5, 4}},
-                                          {{1, 4}, {5, 2}},
+                                          {{1, 4}, {5, 0}},
                                           {{1, 4}, {9, 8}, {7, 16}}};
   for (const std::vector<BatchChange>& changes : bad) EXPECT_FALSE(BatchSchedule::of(changes));
 }
@@ -105,8 +105,9 @@ TEST(BaseSteps, AreTheGainOfPollux) {
 
 TEST(RefuseCheckpoint, NamesTheKeyThatDoesNotGoWithIt) {
   const std::vector<BatchChange> batches{{1, 8}, {40, 16}, {90, 32}};
+  double progress = 260;
   const auto key = [&](BatchGrowth growth, std::int64_t first, std::int64_t most) {
-    const auto refusal = refuse_checkpoint(batches, growth, first, most);
+    const auto refusal = refuse_checkpoint({batches, progress}, 100, growth, first, most);
     return refusal ? std::string(refusal->key) : "";
   };
   EXPECT_EQ(key(BatchGrowth::SquareRoot, 8, 32), "");
@@ -114,6 +115,8 @@ TEST(RefuseCheckpoint, NamesTheKeyThatDoesNotGoWithIt) {
   EXPECT_EQ(key(BatchGrowth::None, 8, 0), "batch.growth");
   EXPECT_EQ(key(BatchGrowth::SquareRoot, 16, 32), "batch.size");
   EXPECT_EQ(key(BatchGrowth::SquareRoot, 8, 31), "batch.max_size");
+  progress = 100;
+  EXPECT_EQ(key(BatchGrowth::None, 8, 0), "") << "steps that were steps: forks with other batches";
 }
 
 }  // namespace

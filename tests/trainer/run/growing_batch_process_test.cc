@@ -2,6 +2,7 @@
 #include <cmath>
 #include <random>
 
+#include "checkpoint/copy.h"
 #include "checkpoint/manifest.h"
 #include "tests/trainer/run/run_process.h"
 
@@ -13,11 +14,8 @@ using namespace regatta::trainer;  // the subject
 class GrowingBatchProcess : public RunProcess {
  protected:
   static std::string growing(const std::string& growth, int steps, const std::string& more = "") {
-    // With so large an epsilon words that no step has had yet do not drown the others.
-    const std::string text =
-        with(run_file(*dataset_, steps, "statistics: {every: 1}\n" + more), "batch: {size: 8}",
-             "batch: {size: 4, growth: " + growth + ", max_size: 32}");
-    return with(text, "learning_rate: 0.003", "learning_rate: 0.003, epsilon: 0.001");
+    return with(run_file(*dataset_, steps, "statistics: {every: 1}\n" + more), "batch: {size: 8}",
+                "batch: {size: 4, growth: " + growth + ", max_size: 32}");
   }
   // Each step as it was last journaled.
   static std::vector<contract::StepRecord> steps_of(const base::Path& run) {
@@ -88,7 +86,7 @@ TEST_F(GrowingBatchProcess, KilledAtRandomStepsEndsWithTheSameBits) {
 
 // Further steps of a run that is over continue its batch and its rates.
 TEST_F(GrowingBatchProcess, MoreStepsGoOnFromTheBatchThatWasReached) {
-  const std::string constant = "optimizer: {learning_rate: 0.003, epsilon: 0.001";
+  const std::string constant = "optimizer: {learning_rate: 0.003";
   const auto text = [&](int steps) {
     return with(growing("square_root", steps), constant, constant + ", schedule: constant");
   };
@@ -100,6 +98,51 @@ TEST_F(GrowingBatchProcess, MoreStepsGoOnFromTheBatchThatWasReached) {
   ASSERT_EQ(run_to_end(extended), 0) << log_of(extended);
   EXPECT_TRUE(final_weights(extended) == final_weights(whole)) << "other bits";
   EXPECT_EQ(last_manifest(extended).growth, last_manifest(whole).growth);
+}
+
+// What a fork does: it goes on from a copied checkpoint with a run file of another batch.
+TEST_F(GrowingBatchProcess, AnotherBatchCountsTheSamplesThatStepsHad) {
+  const auto text = [&](int batch, int steps) {
+    return with(run_file(*dataset_, steps, "statistics: {every: 1}\n"), "batch: {size: 8}",
+                "batch: {size: " + std::to_string(batch) + "}");
+  };
+  const base::Path parent = make_run("parent", text(8, 20));
+  ASSERT_EQ(run_to_end(parent), 0) << log_of(parent);
+  base::FileSystem& files = base::posix_file_system();
+  std::string weights;
+  for (const int kills : {0, 6}) {
+    const std::string name = "fork-" + std::to_string(kills);
+    const base::Path run = make_run(name, text(12, 40));
+    (void)contract::RunDirectory::create(
+        files, run, contract::to_json(contract::parse_run_config(text(12, 40), "fork.yaml")));
+    const std::string last = files.list(parent / "checkpoints").back();
+    const base::Path copied = parent / "checkpoints" / last;
+    checkpoint::copy_checkpoint(
+        files, copied,
+        checkpoint::parse_manifest(files.read(copied / "manifest.json", 1U << 20U), "manifest"),
+        run / "checkpoints" / last);
+    for (int kill = 0; kill < kills; ++kill) {
+      const pid_t process = start(run);
+      (void)wait_for_step(run, process, 21 + 3 * kill);
+      ::kill(process, SIGKILL);
+      (void)base::wait_exit(process);
+    }
+    ASSERT_EQ(run_to_end(run), 0) << log_of(run);
+    const checkpoint::Manifest manifest = last_manifest(run);
+    EXPECT_EQ(manifest.step, 40);
+    EXPECT_EQ(manifest.samples, 20 * 8 + 20 * 12);
+    const std::vector<checkpoint::BatchChange> batches{{1, 8}, {21, 12}};
+    ASSERT_TRUE(manifest.growth.has_value());
+    EXPECT_EQ(manifest.growth->batches, batches);
+    EXPECT_EQ(records_of<contract::StartRecord>(run).back().batches, batches);
+    EXPECT_FALSE(records_of<contract::StartRecord>(run).back().first_progress);
+    EXPECT_EQ(steps_of(run).back().samples, 12);
+    if (kills == 0) {
+      weights = final_weights(run);
+    } else {
+      EXPECT_TRUE(final_weights(run) == weights) << "other bits";
+    }
+  }
 }
 
 #ifdef REGATTA_TEST_MPI

@@ -138,6 +138,39 @@ TEST(GrowingBatch, TakesUpOnlyWhatItsRunFileAllows) {
   EXPECT_EQ(old.progress_before(10), 9);
 }
 
+// As forks with another batch.size do: each step has the samples that it had.
+TEST(GrowingBatch, WithoutGrowthGoesOnWithTheRunFilesBatch) {
+  const contract::NoiseScale noise = known_noise(1e9);
+  for (const int size : {16, 2}) {
+    step::GrowingBatch batch(growing(BatchGrowth::None, size, 0));
+    batch.restore(50, BatchGrowthState{{{1, 8}}, 50});
+    const std::vector<BatchChange> changes{{1, 8}, {51, size}};
+    EXPECT_EQ(batch.state().value().batches, changes);
+    EXPECT_EQ(batch.schedule().samples_before(51), 400);
+    EXPECT_EQ(batch.schedule().samples_after(60), 400 + 10 * size);
+    EXPECT_EQ(batch.rate_factor(51, noise), 1);
+    batch.count(51, noise);
+    EXPECT_EQ(batch.state().value().progress, 51);
+    EXPECT_FALSE(batch.decide(51, noise));
+    EXPECT_TRUE(batch.is_over(60));
+
+    // Further attempts, and a fork of the fork.
+    step::GrowingBatch later(growing(BatchGrowth::None, size, 0));
+    later.restore(51, batch.state());
+    EXPECT_EQ(later.state(), batch.state());
+    step::GrowingBatch third(growing(BatchGrowth::None, 4, 0));
+    third.restore(55, BatchGrowthState{changes, 55});
+    EXPECT_EQ(third.schedule().samples_after(56), 400 + 5 * size + 4);
+  }
+  // What was decided for steps to come is void.
+  step::GrowingBatch constant(growing(BatchGrowth::None, 8, 0));
+  constant.restore(50, BatchGrowthState{{{1, 8}, {53, 16}}, 50});
+  EXPECT_FALSE(constant.state());
+  step::GrowingBatch anew(growing(BatchGrowth::None, 16, 0));
+  anew.restore(0, BatchGrowthState{{{1, 8}}, 0});
+  EXPECT_FALSE(anew.state()) << "no step of the other batch was taken";
+}
+
 class GrowingLoop : public OnSmallDataset<60> {
  protected:
   static contract::RunConfig config(BatchGrowth growth, int ranks = 1) {
@@ -330,6 +363,36 @@ TEST_F(GrowingLoop, TakesEverySampleOfTheStreamOnce) {
   }
 }
 
+// A fork with another batch: its steps go on in the stream where the others ended. `stratified`
+// takes the windows of a run that always had it.
+TEST_F(GrowingLoop, AForkWithAnotherBatchGoesOnWhereItsParentWas) {
+  for (const int ranks : {1, 3}) {
+    for (const contract::Balance strategy : {contract::Balance::None, contract::Balance::Exchange,
+                                             contract::Balance::Stratified}) {
+      contract::RunConfig c = config(BatchGrowth::None, ranks);
+      c.max_batch = 0;
+      c.balance.strategy = strategy;
+      c.batch_size = 9;
+      c.steps = 15;
+      const BatchGrowthState parent{{{1, 4}}, 10};
+      const Course course = train(c, first_state(c), parent, 10);
+      std::vector<std::int64_t> expected(9 * 5);
+      std::iota(expected.begin(), expected.end(), 4 * 10);
+      if (strategy != contract::Balance::Stratified) {
+        EXPECT_EQ(std::vector(course.taken.begin(), course.taken.end()), expected)
+            << ranks << " ranks, strategy " << static_cast<int>(strategy);
+      }
+      ASSERT_EQ(course.records.size(), 5U);
+      for (const contract::StepRecord& record : course.records) {
+        EXPECT_EQ(record.samples, 9);
+        EXPECT_FALSE(record.progress) << "a step is a step";
+      }
+      const std::vector<BatchChange> batches{{1, 4}, {11, 9}};
+      EXPECT_EQ(course.batches, batches);
+    }
+  }
+}
+
 // Ranks agree to what float32 sums allow; the batches are the same to the sample.
 TEST_F(GrowingLoop, IsTheSameRunOnOneTwoAndThreeRanks) {
   const contract::RunConfig one = config(BatchGrowth::SquareRoot);
@@ -368,10 +431,8 @@ TEST_F(GrowingLoop, IsTheSameRunOnOneTwoAndThreeRanks) {
 TEST_F(GrowingLoop, GoesOnFromEveryStepAsItWas) {
   for (const BatchGrowth growth : {BatchGrowth::SquareRoot, BatchGrowth::AdaScale}) {
     contract::RunConfig c = config(growth);
-    // So that rows of words that no step has had yet do not drown the others in the estimate.
-    c.optimizer.epsilon = 1e-3;
     c.statistics_every = 1;
-    c.steps = 120;
+    c.steps = 200;
     const Course course = train(c, first_state(c), std::nullopt);
     ASSERT_GT(course.batches.size(), 2U) << "the batch grows";
     ASSERT_GT(course.batches[1].step, contract::NoiseScale::kLeastSteps);
@@ -379,7 +440,7 @@ TEST_F(GrowingLoop, GoesOnFromEveryStepAsItWas) {
     for (std::size_t at = 1; at + 1 < course.states.size(); ++at) {
       const auto done = static_cast<std::int64_t>(at);
       pending = pending || course.growths[at]->batches.back().step > done + 1;
-      if (at % 5 != 0 && course.growths[at]->batches.back().step <= done) continue;
+      if (at % 20 != 0 && course.growths[at]->batches.back().step <= done) continue;
       const Course again = train(c, course.states[at], course.growths[at], done);
       ASSERT_EQ(again.batches, course.batches) << "from " << done;
       ASSERT_EQ(again.records.size() + at, course.records.size()) << "from " << done;
