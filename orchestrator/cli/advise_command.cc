@@ -10,12 +10,12 @@
 #include "orchestrator/cli/advise_run.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/experiment_runs.h"
 #include "orchestrator/cli/input.h"
 #include "orchestrator/cli/interrupt.h"
 #include "orchestrator/cli/run_file_paths.h"
 #include "orchestrator/cli/step_model_options.h"
 #include "orchestrator/cli/usage_error.h"
-#include "orchestrator/experiments/parallel_experiment.h"
 #include "orchestrator/simulate/described_run.h"
 #include "orchestrator/text/terminal.h"
 
@@ -123,9 +123,6 @@ void check_options(const AdviseOptions& options) {
   }
   if ((options.noise_low || options.noise_high) && !options.noise) {
     misuse("--noise-low and --noise-high are the ends of --noise-scale, which is missing");
-  }
-  if (!options.id.empty() && !experiments::is_experiment_id(options.id)) {
-    misuse("--id is '" + base::printable(options.id) + "'; use 1 to 32 of A-Z a-z 0-9 . _ -");
   }
   if (options.noise && options.noise_low.value_or(*options.noise) > *options.noise) {
     misuse("--noise-low is above --noise-scale");
@@ -460,8 +457,10 @@ class Advise : public Command {
                 "numbers of ranks to probe: 1,2,4 (default: the run file's)");
     options.add("--probe-steps", &options_.probe_steps, "steps of each short run (default: 30)")
         .range = {kLeastProbeSteps, kMostProbeSteps};
-    options.add("--id", &options_.id, "go on with this probe, or begin it under this name").type =
-        "ID";
+    options
+        .add("--id", checked_id(&options_.id),
+             "go on with this probe, or begin it under this name")
+        .type = "ID";
     options.add("--measured", ValueKind::File, &options_.measured,
                 "a log of nccl-tests, used for the numbers of nodes that it fits; repeatable");
     options.add("--sharp", &options_.sharp, "assume in-network reduction (SHARP)");

@@ -35,11 +35,6 @@ void add_table_format(OptionList& options, TableFormat* format) {
                  "for people, for programs, or for a document");
 }
 
-void check_experiment_id(const std::string& id, const std::string& name) {
-  if (experiments::is_experiment_id(id)) return;
-  throw UsageError(name + " is '" + base::printable(id) + "'; use 1 to 32 of A-Z a-z 0-9 . _ -");
-}
-
 // False, and nothing is printed, where it is to be a table for people.
 bool print_data(const Json& json, TableFormat format) {
   if (format == TableFormat::Data) print_json(json);
@@ -71,7 +66,7 @@ class Parallel : public Command {
              "the run file with a section `experiment`, YAML or JSON; - for stdin")
         .is_required = true;
     options
-        .add("--id", ValueKind::Experiment, &id_,
+        .add("--id", ValueKind::Experiment, checked_id(&id_),
              "go on with this experiment, or begin it under this name; an id of its own otherwise")
         .type = "ID";
     options.add("--dry-run", &dry_run_, "only show the runs in their order, and check each layout");
@@ -83,7 +78,6 @@ class Parallel : public Command {
     ExperimentPlan plan{
         experiments::parse_parallel_experiment(read_input(file_, kMaxRunFile), input_name(file_)),
         id_.empty() ? base::random_hex(kIdBytes) : id_, file_};
-    check_experiment_id(plan.id, "--id");
     trainer::contract::RunConfig& config = plan.experiment.run;
     const base::Path folder = file_ == "-" ? base::Path(".") : base::Path(file_).parent_path();
     make_data_absolute(folder, &config);

@@ -8,6 +8,8 @@
 #include "base/shell_words.h"
 #include "base/text.h"
 #include "orchestrator/cli/runs_in_turn.h"
+#include "orchestrator/cli/usage_error.h"
+#include "orchestrator/experiments/parallel_experiment.h"
 #include "orchestrator/plan/run_plan.h"
 
 namespace regatta::orchestrator::cli {
@@ -25,6 +27,18 @@ std::string name_of(const ParallelExperiment& experiment, const PlannedRun& plan
 }
 
 }  // namespace
+
+void check_experiment_id(const std::string& id, const std::string& name) {
+  if (experiments::is_experiment_id(id)) return;
+  throw UsageError(name + " is '" + base::printable(id) + "'; use 1 to 32 of A-Z a-z 0-9 . _ -");
+}
+
+std::function<void(const std::string&)> checked_id(std::string* id) {
+  return [id](const std::string& given) {
+    check_experiment_id(given, "--id");
+    *id = given;
+  };
+}
 
 Json experiment_table(const Client& client, const std::string& id) {
   for (int tries = 1;; ++tries) {

@@ -1,6 +1,7 @@
 // An experiment at a controller: the table of its runs, and how each is begun in its turn.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -8,6 +9,11 @@
 #include "orchestrator/experiments/parallel_experiment.h"
 
 namespace regatta::orchestrator::cli {
+
+// Throws UsageError where it can name no experiment; `name` is what is called "--id" or "the id".
+void check_experiment_id(const std::string& id, const std::string& name);
+// What an option --id writes to, checked: none given leaves it empty, an empty one is refused.
+[[nodiscard]] std::function<void(const std::string&)> checked_id(std::string* id);
 
 // GET /experiments/{id}, as often as a controller that has much to read needs. Code::NotFound where
 // no run has its tag.

@@ -28,7 +28,12 @@ std::string command(const char* verb, const runs::Run& run) {
   return "`" + base::shown_command(verb, run.id) + "`";
 }
 
-std::string trained_text(double steps) { return base::formatted("%.0f", std::floor(steps)); }
+// "120 steps", and of a batch that grew "40 steps, worth 120 of the first batch".
+std::string trained_text(const runs::RunSummary& summary, double steps) {
+  const std::string whole = base::formatted("%.0f", std::floor(steps));
+  if (!summary.progress) return whole + " steps";
+  return std::to_string(summary.step) + " steps, worth " + whole + " of the first batch";
+}
 
 trainer::contract::RunConfig config_of(const runs::Run& run) {
   return trainer::contract::parse_run_config(run.config, "run.json");
@@ -113,8 +118,8 @@ bool Controller::alter(Alteration what, const std::string& name, const std::stri
     if (is_over(run))
       refuse(run, "is over; " + command("regatta extend --steps N", run) + " continues it");
     if (static_cast<double>(changed.summary.steps) <= runs::steps_done(run.summary)) {
-      refuse(run, "has trained " + trained_text(runs::steps_done(run.summary)) +
-                      " steps; give more, or " + command("regatta cancel", run) + " it");
+      refuse(run, "has trained " + trained_text(run.summary, runs::steps_done(run.summary)) +
+                      "; give more, or " + command("regatta cancel", run) + " it");
     }
   }
   store_.change_run(changed, {file.words, extends, other_steps, request}, by);
@@ -167,7 +172,7 @@ void Controller::refuse_extension(const runs::Run& run, const runs::Run& changed
   // A step is worth at least one of the first batch.
   const double trained = std::max(static_cast<double>(*newest), runs::steps_done(run.summary));
   if (static_cast<double>(changed.summary.steps) <= trained) {
-    refuse(run, "has trained " + trained_text(trained) + " steps and would end at " +
+    refuse(run, "has trained " + trained_text(run.summary, trained) + " and would end at " +
                     std::to_string(changed.summary.steps) + "; give more steps");
   }
   if (changed.summary.time_to_accuracy_seconds && config_of(changed).stop_at_target) {

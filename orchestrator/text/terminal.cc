@@ -53,10 +53,16 @@ double progress_of(const Json& run) {
 }
 
 // "25/100", and "120" alone of a run that was to end before and went on.
-std::string steps_done(const Json& run, const char* separator) {
+std::string share_done(const Json& run, const char* separator) {
   const double done = progress_of(run);
   const bool past = done > number_of(run, "steps").value_or(0);
   return base::formatted("%.0f", std::floor(done)) + (past ? "" : separator + count(run, "steps"));
+}
+
+// Of a batch that grows "9, worth 25/100".
+std::string steps_done(const Json& run, const char* separator) {
+  const bool grows = number_of(run, "progress").has_value();
+  return (grows ? count(run, "step") + ", worth " : "") + share_done(run, separator);
 }
 
 // How many ranks on what, and how well they are used; empty when the run does not say.
@@ -183,7 +189,7 @@ constexpr std::size_t kLeastNote = 16;  // columns: what is shorter says nothing
 
 std::vector<std::string> run_row(const Json& run, int narrower) {
   const std::string created = local_date(run.value("created_at", Json()));
-  std::vector<std::string> row{text_of(run, "id"), text_of(run, "state"), steps_done(run, "/")};
+  std::vector<std::string> row{text_of(run, "id"), text_of(run, "state"), share_done(run, "/")};
   if (narrower < kNoValue) {
     const auto value = number_of(run, "value");
     const auto target = number_of(run, "target");

@@ -245,7 +245,7 @@ def bad_input_is_one_clear_line(world):
              ((large, *cluster, "--run", "nobody"), 3, "nobody"),
              ((world.file("grows.yaml", LARGE.replace("{size: 512}", "{size: 512, growth: square_root, max_size: 4096}")), *cluster,
                "--noise-scale", "10"), 7, "batch.growth: advice compares batches that stay as they are"),
-             ((tiny, "--probe", "--id", "a/b"), 2, "--id is 'a/b'")]
+             ((tiny, "--probe", "--id", "a/b"), 2, "--id is 'a/b'"), ((tiny, "--probe", "--id", ""), 2, "--id is ''")]
     for words, code, message in cases:
         done = world.call("advise", *words)
         assert done.returncode == code and message in done.stderr and done.stdout == "", (words, done)

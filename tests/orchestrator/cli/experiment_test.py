@@ -223,7 +223,7 @@ def bad_input_is_one_clear_line(world):
     cases = [(("parallel", changed("pipeline: 2", "pipeline: 3")), 7, "experiment.layouts[1].pipeline: is 3, and the model has 2 layers"),
              (("show", "nobody"), 3, "no run has the tag experiment-nobody"),
              (("show", "a b"), 2, "the id is 'a b'"),
-             (("parallel", world.file(), "--id", "a/b"), 2, "--id is 'a/b'")]
+             (("parallel", world.file(), "--id", "a/b"), 2, "--id is 'a/b'"), (("parallel", world.file(), "--id", ""), 2, "--id is ''")]
     for words, code, message in cases:
         if words[0] == "parallel" and code == 7:
             changed("pipeline: 2", "pipeline: 3")

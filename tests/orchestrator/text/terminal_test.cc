@@ -43,6 +43,18 @@ TEST(ProgressLine, TellsTheState) {
             "samples/s  target in about 35.0 s");
 }
 
+// Its steps and what they are worth are not one figure; the table has room for how far it is.
+TEST(ProgressLine, TellsWhatStepsOfABatchThatGrowsAreWorth) {
+  Json run = running();
+  run["step"] = 9;
+  run["progress"] = 25.7;
+  EXPECT_THAT(text::progress_line(run, 200), HasSubstr("[#######---"));
+  EXPECT_THAT(text::progress_line(run, 200), HasSubstr("] step 9, worth 25/100  mlm"));
+  EXPECT_THAT(text::run_details(run), HasSubstr("9, worth 25 of 100\n"));
+  EXPECT_THAT(text::run_table(Json::array({run}), 0), HasSubstr("25/100"));
+  EXPECT_THAT(text::run_table(Json::array({run}), 0), testing::Not(HasSubstr("worth")));
+}
+
 TEST(ProgressLine, TellsASilence) {
   Json run = running();
   run["silent_seconds"] = 46.0;
