@@ -65,6 +65,7 @@ const std::vector<EventKind>& event_kinds() {
       {"attempt.started", "an attempt began to train"},
       {"attempt.ended", "an attempt ended"},
       {"attempt.warning", "a trainer warned"},
+      {"attempt.batch_grown", "a trainer takes more samples a step from a later step on"},
       {"checkpoint.written", "a checkpoint was written"},
       {"checkpoint.failed", "a checkpoint could not be written"},
       {"checkpoint.removed", "retention removed a checkpoint"},
@@ -271,6 +272,11 @@ void EventLog::note_record(const runs::Run& run, const runs::Attempt& attempt,
     event.step = trial->step;
     event.words = "chose " + trial->winner + ": " + std::to_string(trial->bucket_bytes.size()) +
                   " buckets, a step is " + base::percent(trial->gain) + " shorter";
+  } else if (const auto* batch = std::get_if<BatchRecord>(&record.body)) {
+    event.kind = "attempt.batch_grown";
+    event.step = batch->step;
+    event.words = std::to_string(batch->size) + " samples a step: the noise scale is at least " +
+                  base::formatted("%.0f", std::floor(batch->noise_scale_low));
   } else if (const auto* warning = std::get_if<WarningRecord>(&record.body)) {
     event.kind = "attempt.warning";
     event.words = warning->message;

@@ -111,6 +111,7 @@ plainTest("marks have a word, and lie where their clock says", () => {
     [event("attempt.warning", at, { words: "thermal throttling of GPU 3" }), "thermal"],
     [event("attempt.warning", at, { words: "the clock is late" }), "warning"],
     [event("plan.tried", at), "plan change"],
+    [event("attempt.batch_grown", at, { step: 41, words: "16 samples a step" }), "larger batch"],
     [event("node.blamed", at), "node suspected"],
     [event("run.requeue_asked", at, { by: "uid 7" }), "requeue"],
   ];

@@ -172,17 +172,20 @@ TEST_F(EventsTest, TellWhatTheJournalSays) {
   divergence.message = "the loss is not finite";
   add(divergence);
   add(trainer::contract::EvalRecord{});
+  add(trainer::contract::BatchRecord{44, 128, 300, 260.7});
   read_ = events().back().number;
   store_->append(run, attempt, records);
   const std::vector<store::Event> told = events({}, read_);
   EXPECT_THAT(news(), ElementsAre("checkpoint.written", "checkpoint.failed", "attempt.warning",
-                                  "plan.tried", "attempt.warning"));
+                                  "plan.tried", "attempt.warning", "attempt.batch_grown"));
   EXPECT_EQ(told[0].checkpoint, "step-0000000040-a");
   EXPECT_EQ(told[0].step, 40);
   EXPECT_EQ(told[0].attempt, 3);
   EXPECT_EQ(told[0].utc, 100);
   EXPECT_EQ(told[1].words, "the disk is full");
   EXPECT_EQ(told[3].words, "chose plan: 3 buckets, a step is 12.5 % shorter");
+  EXPECT_EQ(told[5].step, 44);
+  EXPECT_EQ(told[5].words, "128 samples a step: the noise scale is at least 260");
   // The same read again, as after a crash before the offset was written.
   store_->append(run, attempt, {records[0], records[1], records[3]});
   EXPECT_THAT(news(), IsEmpty());

@@ -29,6 +29,7 @@ const kNames = {
   "attempt.started": "Attempt started",
   "attempt.ended": "Attempt ended",
   "attempt.warning": "Trainer warning",
+  "attempt.batch_grown": "Batch grown",
   "checkpoint.written": "Checkpoint written",
   "checkpoint.failed": "Checkpoint not written",
   "checkpoint.removed": "Checkpoint removed",

@@ -39,6 +39,7 @@ export interface MarkSources {
 // Kinds of events that may bend a curve. Ends of jobs, begins of attempts and checkpoints are known
 // in more detail, and of runs that were found on disk as well, by other routes.
 export const kKinds: Record<string, [string, Tone]> = {
+  "attempt.batch_grown": ["larger batch", "muted"],
   "launch.limited": ["time limit changed", "muted"],
   "node.blamed": ["node suspected", "bad"],
   "plan.tried": ["plan change", "muted"],
