@@ -458,8 +458,7 @@ class Advise : public Command {
     options.add("--probe-steps", &options_.probe_steps, "steps of each short run (default: 30)")
         .range = {kLeastProbeSteps, kMostProbeSteps};
     options
-        .add("--id", checked_id(&options_.id),
-             "go on with this probe, or begin it under this name")
+        .add("--id", checked_id(&options_.id), "go on with this probe, or begin it under this name")
         .type = "ID";
     options.add("--measured", ValueKind::File, &options_.measured,
                 "a log of nccl-tests, used for the numbers of nodes that it fits; repeatable");

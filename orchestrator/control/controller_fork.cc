@@ -88,9 +88,9 @@ Controller::Accepted Controller::fork(const std::string& name, const ForkRequest
             });
   const std::optional<checkpoint::BatchGrowthState>& growth = origin->manifest->growth;
   if (growth) {
-    if (const auto refusal = trainer::contract::refuse_checkpoint(
-            *growth, origin->step, file.config.growth, file.config.batch_size,
-            file.config.max_batch)) {
+    if (const auto refusal =
+            trainer::contract::refuse_checkpoint(*growth, origin->step, file.config.growth,
+                                                 file.config.batch_size, file.config.max_batch)) {
       throw base::Error(base::Code::User, refusal->message, std::string("changes.") + refusal->key);
     }
   }

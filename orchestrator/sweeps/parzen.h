@@ -1,43 +1,70 @@
-// Densities estimated from values (Bergstra et al., Algorithms for Hyper-Parameter Optimization,
-// NeurIPS 2011, section 4.2).
+// Densities estimated from trials: a kernel at each, of all parameters together, and the prior
+// (Falkner et al., BOHB, ICML 2018, section 3.2, on Bergstra et al., Algorithms for Hyper-Parameter
+// Optimization, NeurIPS 2011, section 4).
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <vector>
+
+#include "orchestrator/sweeps/history.h"
 
 namespace regatta::orchestrator::sweeps {
 
-// An even mixture of the uniform prior over [low, high] and of a Gaussian at each centre, cut to
-// [low, high]. The width of a Gaussian (its σ) is the greater distance to its neighbours among the
-// centres, low and high, but at least (high − low) / min(100, n + 1) and at most high − low; the
-// paper asks for "a reasonable range", these bounds are those that hyperopt uses.
-class ParzenEstimator {
+// A Gaussian cut to [low, high], with its centre within it.
+class CutGaussian {
  public:
-  // low < high; `centres` in any order, within [low, high].
-  ParzenEstimator(double low, double high, std::vector<double> centres);
+  CutGaussian(double centre, double sigma, double low, double high);
 
-  // Of x in [low, high]; never 0.
+  // Of x in [low, high].
   [[nodiscard]] double density(double x) const;
   // Of [from, to] within [low, high].
   [[nodiscard]] double mass(double from, double to) const;
-  // The point for two numbers in [0, 1): which component, and where in it, by its inverse
-  // distribution.
-  [[nodiscard]] double point(double component, double within) const;
+  // The point below which the share u in [0, 1) of it lies.
+  [[nodiscard]] double point(double u) const;
 
  private:
-  struct Gaussian {
-    double centre, sigma;
-    double below, inside;  // standard normal mass below low, and within [low, high]
-  };
-  [[nodiscard]] double point_of(const Gaussian& gaussian, double within) const;
-
-  double low_, high_;
-  std::vector<Gaussian> gaussians_;
+  double centre_, sigma_, low_, high_;
+  double below_, inside_;  // standard normal mass below low, and within [low, high]
 };
 
-// The probabilities of n choices: (1 + counts[i]) / (n + Σ counts), which is the paper's N·p + C
-// with an even prior p = 1/N, normalized.
-[[nodiscard]] std::vector<double> choice_probabilities(const std::vector<int>& counts);
+// An even mixture of the prior and of a kernel at each trial. A kernel is a product over the
+// parameters that are active in what is asked for: where the trial had a number, a Gaussian there,
+// cut to the range (of an integer k the mass from k − ½ to k + ½); where it had one of C choices,
+// 1 − w + w/C for that and w/C for each other, w = 1/(n + 1) of n trials; where it had none, or one
+// that the parameter can no longer have, the prior. A number's σ is that of optuna's multivariate
+// sampler: 0.2 · range · m^(−1/(4 + D)) of the m trials that have it, D numbers in the space, but
+// at least range/min(100, m + 1) and at most the range.
+class TrialDensity {
+ public:
+  // The space outlives it.
+  TrialDensity(const Space& space, const std::vector<const SweepTrial*>& trials);
+
+  // Log of it at values with all active parameters and no others.
+  [[nodiscard]] double log_at(const SweepValues& values) const;
+  // Values drawn from it by numbers in [0, 1): which component, and what `within` has for each
+  // place in the space.
+  [[nodiscard]] SweepValues drawn(double component,
+                                  const std::function<double(std::size_t place)>& within) const;
+
+ private:
+  struct Axis {
+    const SweepParameter* parameter;
+    std::optional<NumberScale> scale;  // of numbers
+    double sigma = 0;
+  };
+  // By axis: where the trial's number lies on the scale, or which choice it had; nothing: none.
+  using Point = std::vector<std::optional<double>>;
+
+  [[nodiscard]] double prior(const Axis& axis, const SweepValue& value) const;
+  [[nodiscard]] double kernel(const Axis& axis, double centre, const SweepValue& value) const;
+  [[nodiscard]] SweepValue drawn(const Axis& axis, double centre, double u) const;
+  [[nodiscard]] double other_choices() const;  // w
+
+  std::vector<Axis> axes_;
+  std::vector<Point> points_;
+};
 
 // The standard normal distribution function, and its inverse within [low, high] by bisection, to
 // the last bits of a double. u is in [Φ(low), Φ(high)].

@@ -134,10 +134,10 @@ void add_noise_sums(const OptimizerContext& context, const device::NoiseSums& op
   constants.weight = (1.0F - op.beta2) / correction * factors.limit * factors.limit;
   constants.epsilon = op.epsilon;
   FourSums totals{};
-  for (const FourSums& chunk : of_chunks<FourSums>(
-           context.pool, op.mean.size, [&](std::int64_t begin, std::int64_t end) {
-             return context.kernels.noise_sums(constants, op, begin, end);
-           })) {
+  for (const FourSums& chunk :
+       of_chunks<FourSums>(context.pool, op.mean.size, [&](std::int64_t begin, std::int64_t end) {
+         return context.kernels.noise_sums(constants, op, begin, end);
+       })) {
     for (std::size_t k = 0; k < totals.size(); ++k) totals[k] += chunk[k];
   }
   for (std::size_t k = 0; k < totals.size(); ++k) {

@@ -282,9 +282,9 @@ struct OptimizerUpdate {
 };
 // What the gradient noise scale is made of: sums[0…3] += Σ d², Σ ḡ², Σ (d/r)², Σ (ḡ/r)², where ḡ
 // is a step's mean gradient, d what it differs by from that of a part of the step's samples, and
-// r = √((β2·v + (1 − β2)·factor²·(ḡ² + part_to_rest·d²)) / bias correction 2) + ε with the factor of
-// an update. d and ḡ are multiplied by the inverse loss scale first. Summed in float64 in a fixed
-// order.
+// r = √((β2·v + (1 − β2)·factor²·(ḡ² + part_to_rest·d²)) / bias correction 2) + ε with the factor
+// of an update. d and ḡ are multiplied by the inverse loss scale first. Summed in float64 in a
+// fixed order.
 struct NoiseSums {
   View difference, mean, second_moment;  // d, ḡ, v; float32 of one size
   float part_to_rest = 1;                // samples of the part for each of the others

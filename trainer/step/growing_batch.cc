@@ -97,8 +97,7 @@ contract::BatchSchedule GrowingBatch::going_on(const BatchGrowthState& state,
 void GrowingBatch::restore(std::int64_t done, const std::optional<BatchGrowthState>& state) {
   contract::BatchSchedule found(first_);
   if (state) {
-    if (const auto refusal =
-            contract::refuse_checkpoint(*state, done, growth_, first_, most_)) {
+    if (const auto refusal = contract::refuse_checkpoint(*state, done, growth_, first_, most_)) {
       throw base::Error(base::Code::User, refusal->message);
     }
     found = going_on(*state, done);

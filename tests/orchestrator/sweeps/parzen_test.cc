@@ -1,10 +1,14 @@
-// Against quadrature, the error function's known values, and hand-made widths.
+// Against quadrature, the error function's known values, hand-made widths, sums over all that can
+// be and counts of draws.
 #include "orchestrator/sweeps/parzen.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "tests/orchestrator/sweeps/play.h"
@@ -15,81 +19,143 @@ namespace {
 constexpr double kRoot2Pi = 2.5066282746310002;
 
 // Simpson's rule.
-double integral(const ParzenEstimator& of, double from, double to) {
+double integral(const std::function<double(double)>& density, double from, double to) {
   constexpr int kParts = 4000;
   const double width = (to - from) / kParts;
-  double sum = of.density(from) + of.density(to);
-  for (int i = 1; i < kParts; ++i) sum += (i % 2 == 1 ? 4 : 2) * of.density(from + i * width);
+  double sum = density(from) + density(to);
+  for (int i = 1; i < kParts; ++i) sum += (i % 2 == 1 ? 4 : 2) * density(from + i * width);
   return sum * width / 3;
 }
 
-TEST(Parzen, WithoutValuesIsThePrior) {
-  const ParzenEstimator even(2, 6, {});
-  EXPECT_DOUBLE_EQ(even.density(2), 0.25);
-  EXPECT_DOUBLE_EQ(even.density(5), 0.25);
-  EXPECT_DOUBLE_EQ(even.mass(3, 4), 0.25);
-  EXPECT_DOUBLE_EQ(even.point(0.999, 0.5), 4);
-}
-
-// One value at 3 in [0, 4]: σ = the greater of 3 and 1, and Φ(1/3) − Φ(−1) = 0.4719.
-TEST(Parzen, IsTheMixtureOfSection42) {
-  const ParzenEstimator one(0, 4, {3});
-  const double inside = 0.5 * (std::erf(1 / 3.0 / std::sqrt(2)) + std::erf(1 / std::sqrt(2)));
-  EXPECT_NEAR(one.density(3), 0.5 * (0.25 + 1 / (kRoot2Pi * 3 * inside)), 1e-14);
-  EXPECT_NEAR(one.density(0), 0.5 * (0.25 + std::exp(-0.5) / (kRoot2Pi * 3 * inside)), 1e-14);
-}
-
-// The density at a value among many far away shows its width: the bounds are 1/min(100, n + 1) and
-// 1 of the range.
-TEST(Parzen, WidthsHaveBounds) {
-  const std::vector<double> same(9, 0.5);  // neighbours at distance 0 but for the ends
-  const ParzenEstimator narrow(0, 1, same);
-  double expected = 1;
-  for (int i = 0; i < 9; ++i) {
-    const double sigma = i == 0 || i == 8 ? 0.5 : 0.1;
-    expected += 1 / (kRoot2Pi * sigma * std::erf(0.5 / sigma / std::sqrt(2)));
-  }
-  EXPECT_NEAR(narrow.density(0.5), expected / 10, 1e-12);
-  const std::vector<double> many(200, 0.5);
-  double of_many = 1 + 2 / (kRoot2Pi * 0.5 * std::erf(1 / std::sqrt(2)));
-  of_many += 198 / (kRoot2Pi * 0.01);
-  EXPECT_NEAR(ParzenEstimator(0, 1, many).density(0.5), of_many / 201, 1e-10);
-}
-
-TEST(Parzen, IsADensityWhateverTheValues) {
-  for (std::uint32_t run = 0; run < 20; ++run) {
-    std::vector<double> values;
-    for (std::uint32_t i = 0; i < 1 + run * 2; ++i) values.push_back(-3 + 7 * chance(run, i));
-    if (run == 3) values.assign({-3, -3, 4, 4});
-    const ParzenEstimator of(-3, 4, values);
-    EXPECT_NEAR(integral(of, -3, 4), 1, 1e-6);
-    EXPECT_NEAR(of.mass(-3, 4), 1, 1e-13);
-    EXPECT_NEAR(of.mass(-1, 2), integral(of, -1, 2), 1e-6);
-    std::reverse(values.begin(), values.end());
-    EXPECT_EQ(ParzenEstimator(-3, 4, values).density(1), of.density(1));
-  }
-}
-
-// Points drawn fall below x as often as the mass there says: the greatest distance of 20,000 is
-// within 1.95/√20000 in all but one of 1000 cases (Kolmogorov).
-TEST(Parzen, PointsFollowTheDensity) {
-  constexpr int kPoints = 20'000;
-  for (const auto& values : {std::vector<double>{0.2}, {0.1, 0.15, 0.9}, {0, 0.5, 0.5, 1}}) {
-    const ParzenEstimator of(0, 1, values);
-    std::vector<double> points;
-    for (std::uint32_t i = 0; i < kPoints; ++i) {
-      points.push_back(of.point(chance(i, 100), chance(i, 101)));
+TEST(CutGaussian, IsADensityWhereverItsCentreIs) {
+  for (const double centre : {-3.0, -2.9, 0.5, 4.0}) {
+    for (const double sigma : {0.07, 1.0, 7.0}) {
+      const CutGaussian of(centre, sigma, -3, 4);
+      const auto density = [&](double x) { return of.density(x); };
+      EXPECT_NEAR(integral(density, -3, 4), 1, 1e-6);
+      EXPECT_NEAR(of.mass(-3, 4), 1, 1e-13);
+      EXPECT_NEAR(of.mass(-1, 2), integral(density, -1, 2), 1e-6);
+      for (const double u : {0.0, 1e-9, 0.3, 0.999}) {
+        const double x = of.point(u);
+        EXPECT_GE(x, -3);
+        EXPECT_LE(x, 4);
+        EXPECT_NEAR(of.mass(-3, x), u, 1e-9);
+      }
     }
-    std::sort(points.begin(), points.end());
-    EXPECT_GE(points.front(), 0);
-    EXPECT_LE(points.back(), 1);
-    double farthest = 0;
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      const double below = static_cast<double>(i) / kPoints;
-      farthest = std::max(farthest, std::abs(of.mass(0, points[i]) - below));
-    }
-    EXPECT_LT(farthest, 1.95 / std::sqrt(kPoints));
   }
+}
+
+SweepTrial trial_of(const SweepValues& values) {
+  SweepTrial trial;
+  trial.values = values;
+  return trial;
+}
+
+std::vector<const SweepTrial*> all_of(const std::vector<SweepTrial>& trials) {
+  std::vector<const SweepTrial*> all;
+  for (const SweepTrial& trial : trials) all.push_back(&trial);
+  return all;
+}
+
+// One trial at 3 in [0, 4] alone: σ = 0.5 of the range, as 1/(m + 1) is more than 0.2. The prior is
+// half of it.
+TEST(TrialDensity, IsTheMixtureOfThePriorAndTheTrials) {
+  const Space space({{"x", ParameterKind::Uniform, 0, 4, false, {}, 0, {}}});
+  const std::vector<SweepTrial> trials{trial_of({{"x", 3.0}})};
+  const TrialDensity one(space, all_of(trials));
+  const double inside = 0.5 * (std::erf(0.5 / std::sqrt(2)) + std::erf(1.5 / std::sqrt(2)));
+  EXPECT_NEAR(one.log_at({{"x", 3.0}}), std::log(0.5 * (0.25 + 1 / (kRoot2Pi * 2 * inside))),
+              1e-14);
+  EXPECT_NEAR(one.log_at({{"x", 1.0}}),
+              std::log(0.5 * (0.25 + std::exp(-0.5) / (kRoot2Pi * 2 * inside))), 1e-14);
+  EXPECT_NEAR(TrialDensity(space, {}).log_at({{"x", 1.0}}), std::log(0.25), 1e-15);
+}
+
+// σ of many trials, seen at one of them far from all ends: 0.2 · m^(−1/(4 + D)).
+TEST(TrialDensity, WidthsAreThoseOfTheirNumber) {
+  for (const std::size_t numbers : {1U, 3U}) {
+    for (const std::size_t count : {40U, 4000U}) {
+      const double sigma =
+          0.2 * std::pow(static_cast<double>(count), -1.0 / static_cast<double>(4 + numbers));
+      const std::vector<SweepTrial> trials(count,
+                                           trial_of({{"x0", 0.5}, {"x1", 0.5}, {"x2", 0.5}}));
+      const Space space = unit_space(static_cast<int>(numbers));
+      const TrialDensity of(space, all_of(trials));
+      SweepValues at;
+      for (std::size_t i = 0; i < numbers; ++i) at["x" + std::to_string(i)] = 0.5;
+      const double peak = 1 / (kRoot2Pi * sigma * std::erf(0.5 / sigma / std::sqrt(2)));
+      const double n = static_cast<double>(count);
+      const double expected = (1 + n * std::pow(peak, static_cast<double>(numbers))) / (n + 1);
+      EXPECT_NEAR(of.log_at(at), std::log(expected), 1e-10) << count << " of " << numbers;
+    }
+  }
+}
+
+// A small space of choices, integers and conditions, whose values can all be listed.
+Space small_space() {
+  SweepParameter name{"name", ParameterKind::Choice, 0, 0, false, {"a", "b", "c"}, 0, {}};
+  SweepParameter size{"size", ParameterKind::Integer, 1, 9, true, {}, 0, {}};
+  SweepParameter turn{"turn", ParameterKind::Integer, -2, 2, false, {}, 0, {{"name", {"b"}}}};
+  SweepParameter way{"way", ParameterKind::Choice, 0, 0,
+                     false, {true, false},         0, {{"name", {"c"}}}};
+  return Space({name, size, turn, way});
+}
+std::vector<SweepValues> all_values() {
+  std::vector<SweepValues> all;
+  for (std::int64_t size = 1; size <= 9; ++size) {
+    all.push_back({{"name", "a"}, {"size", size}});
+    for (std::int64_t turn = -2; turn <= 2; ++turn) {
+      all.push_back({{"name", "b"}, {"size", size}, {"turn", turn}});
+    }
+    for (const bool way : {true, false}) {
+      all.push_back({{"name", "c"}, {"size", size}, {"way", way}});
+    }
+  }
+  return all;
+}
+// One of them lacks a value, another has what is none any more.
+std::vector<SweepTrial> small_trials() {
+  return {trial_of({{"name", "b"}, {"size", std::int64_t{2}}, {"turn", std::int64_t{1}}}),
+          trial_of({{"name", "b"}, {"size", std::int64_t{3}}}),
+          trial_of({{"name", "d"}, {"size", std::int64_t{9}}}),
+          trial_of({{"name", "c"}, {"size", std::int64_t{12}}, {"way", false}}),
+          trial_of({{"name", "a"}, {"size", std::int64_t{1}}})};
+}
+
+TEST(TrialDensity, SumsToOneOverAllThatCanBe) {
+  const Space space = small_space();
+  const std::vector<SweepTrial> trials = small_trials();
+  for (std::size_t count = 0; count <= trials.size(); ++count) {
+    const TrialDensity of(space,
+                          all_of({trials.begin(), trials.begin() + static_cast<int>(count)}));
+    double sum = 0;
+    for (const SweepValues& values : all_values()) sum += std::exp(of.log_at(values));
+    EXPECT_NEAR(sum, 1, 1e-12) << count;
+  }
+}
+
+// Pearson's χ² of 72 kinds of values in 40,000 draws: above 120 in one case of four thousand.
+TEST(TrialDensity, DrawsFollowIt) {
+  const Space space = small_space();
+  const std::vector<SweepTrial> trials = small_trials();
+  const TrialDensity of(space, all_of(trials));
+  constexpr std::uint32_t kDraws = 40'000;
+  std::map<SweepValues, int> counts;
+  for (std::uint32_t i = 0; i < kDraws; ++i) {
+    ++counts[of.drawn(chance(i, 7), [&](std::size_t place) {
+      return chance(i, 8 + static_cast<std::uint32_t>(place));
+    })];
+  }
+  double distance = 0;
+  int all = 0;
+  for (const SweepValues& values : all_values()) {
+    const double expected = kDraws * std::exp(of.log_at(values));
+    ASSERT_GT(expected, 5);
+    distance += std::pow(counts[values] - expected, 2) / expected;
+    all += counts[values];
+  }
+  EXPECT_EQ(all, static_cast<int>(kDraws)) << "nothing else is drawn";
+  EXPECT_LT(distance, 120);
 }
 
 TEST(NormalQuantile, HasItsKnownValues) {
@@ -102,11 +168,6 @@ TEST(NormalQuantile, HasItsKnownValues) {
     EXPECT_NEAR(normal_quantile(normal_below(z), -7, 7), z, 1e-7) << z;
   }
   EXPECT_EQ(normal_quantile(0, -3, 3), -3 + 0x1p-51);  // the first double above
-}
-
-TEST(ChoiceProbabilities, CountOneMoreThanWasSeen) {
-  EXPECT_EQ(choice_probabilities({0, 0, 0, 0}), (std::vector<double>(4, 0.25)));
-  EXPECT_EQ(choice_probabilities({5, 0, 1}), (std::vector<double>{6.0 / 9, 1.0 / 9, 2.0 / 9}));
 }
 
 }  // namespace

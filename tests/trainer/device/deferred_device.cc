@@ -185,9 +185,10 @@ class DeferredDevice final : public device::Device {
   void update(device::Stream stream, const device::OptimizerUpdate& op) override;
   void add_noise_sums(device::Stream stream, const device::NoiseSums& op) override {
     device::check_shapes(op);
-    queue_.enqueue(stream, "add_noise_sums",
-                   {{op.difference, op.mean, op.second_moment, op.scalars, op.squared_norm}, {op.sums}, {}},
-                   [=, this] { worker_->add_noise_sums(0, op); });
+    queue_.enqueue(
+        stream, "add_noise_sums",
+        {{op.difference, op.mean, op.second_moment, op.scalars, op.squared_norm}, {op.sums}, {}},
+        [=, this] { worker_->add_noise_sums(0, op); });
   }
 
  private:

@@ -367,8 +367,8 @@ TEST_F(GrowingLoop, TakesEverySampleOfTheStreamOnce) {
 // takes the windows of a run that always had it.
 TEST_F(GrowingLoop, AForkWithAnotherBatchGoesOnWhereItsParentWas) {
   for (const int ranks : {1, 3}) {
-    for (const contract::Balance strategy : {contract::Balance::None, contract::Balance::Exchange,
-                                             contract::Balance::Stratified}) {
+    for (const contract::Balance strategy :
+         {contract::Balance::None, contract::Balance::Exchange, contract::Balance::Stratified}) {
       contract::RunConfig c = config(BatchGrowth::None, ranks);
       c.max_batch = 0;
       c.balance.strategy = strategy;

@@ -3,7 +3,6 @@
 // read once:
 //   sum of squares   4n bytes:                                 0.34 ms for BERT-large on H200
 //   limit of a norm  8n bytes, or none where it holds:          0.67 ms
-//   sums of noise   12n bytes:                                  1.0 ms
 //   AdamW           28n bytes (+2n with a 16-bit copy):        2.4 ms (2.5 ms)
 //   LAMB            40n bytes (+2n): moments 24n, step 16n:    3.4 ms (3.5 ms)
 // with n = 336 M and 4.0 TB/s; not measured. Other published figures: 1.65 ms for LAMB sharded over
@@ -21,6 +20,7 @@
 //
 // Sums: 4 squares in float32, everything above in float64: threads in index order, a tree over the
 // block, blocks in order. Blocks depend on sizes alone.
+#include "trainer/cuda/kernels/block_sum.cuh"
 #include "trainer/cuda/kernels/launch.cuh"
 #include "trainer/cuda/kernels/numeric.cuh"
 #include "trainer/cuda/optimizer_table.h"
@@ -28,27 +28,11 @@
 namespace regatta::trainer::cuda {
 namespace {
 
-constexpr int kThreads = 256;
 constexpr int kWide = 4;  // elements of a 16-byte access
-
-// Thread 0 gets the block's sum of x; `partial` is kThreads doubles of shared memory, free again
-// after the call's last barrier.
-__device__ double block_sum(double x, double* partial) {
-  const int t = static_cast<int>(threadIdx.x);
-  partial[t] = x;
-  __syncthreads();
-  for (int half = kThreads / 2; half > 0; half /= 2) {
-    if (t < half) partial[t] += partial[t + half];
-    __syncthreads();
-  }
-  return partial[0];
-}
 
 __device__ inline bool is_finite(float x) { return fabsf(x) <= 3.402823466e38F; }
 
 // ---------------------------------------------------------------- sum of squares
-
-constexpr std::int64_t kMostBlocks = 1024;  // 8 for each of 132 multiprocessors, nearly
 
 // Block b sums elements b·share … (b+1)·share. `head`: elements before the first 16-byte boundary.
 __global__ void sum_of_squares_kernel(const float* x, std::int64_t size, std::int64_t share,
@@ -81,60 +65,6 @@ __global__ void total_kernel(const double* sums, int count, float* result) {
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) sum += sums[i];
   const double total = block_sum(sum, partial);
   if (threadIdx.x == 0) result[0] = static_cast<float>(total);
-}
-
-// ---------------------------------------------------------------- sums of the noise scale
-
-// What keeps the norm of a step's gradient within the clip norm.
-__device__ inline float limit_of(const float* scalars, float squared_norm) {
-  const float norm = sqrtf(squared_norm) * scalars[device::kInverseLossScale];
-  const float most = scalars[device::kClipNorm];
-  return most > 0 && norm > most ? most / norm : 1.0F;
-}
-
-struct NoiseArrays {
-  const float *difference, *mean, *second_moment, *scalars, *squared_norm;
-  float part_to_rest, beta2, epsilon;
-};
-
-// Block b sums elements b·share … (b+1)·share, into sums[k·blocks + b].
-__global__ void noise_sums_kernel(NoiseArrays of, std::int64_t size, std::int64_t share,
-                                  double* sums) {
-  __shared__ double partial[kThreads];
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * share;
-  const std::int64_t end = begin + share < size ? begin + share : size;
-  const float scale = of.scalars[device::kInverseLossScale];
-  const float correction = of.scalars[device::kBiasCorrection2];
-  const float limit = limit_of(of.scalars, of.squared_norm[0]);
-  const float decay = of.beta2 / correction;
-  const float weight = (1.0F - of.beta2) / correction * limit * limit;
-  double mine[4] = {};
-#pragma unroll 4
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    const float d = of.difference[i] * scale;
-    const float g = of.mean[i] * scale;
-    const float square = g * g + of.part_to_rest * (d * d);
-    const float second = decay * of.second_moment[i] + weight * square;
-    const float inverse = 1.0F / (sqrtf(second) + of.epsilon);
-    const float x[4] = {d, g, d * inverse, g * inverse};
-#pragma unroll
-    for (int k = 0; k < 4; ++k) mine[k] += static_cast<double>(x[k]) * x[k];
-  }
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    const double total = block_sum(mine[k], partial);
-    if (threadIdx.x == 0) sums[static_cast<std::int64_t>(k) * gridDim.x + blockIdx.x] = total;
-  }
-}
-
-// Block k adds the k-th total.
-__global__ void add_totals_kernel(const double* sums, int count, float* results) {
-  __shared__ double partial[kThreads];
-  const double* from = sums + static_cast<std::int64_t>(blockIdx.x) * count;
-  double sum = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) sum += from[i];
-  const double total = block_sum(sum, partial);
-  if (threadIdx.x == 0) results[blockIdx.x] += static_cast<float>(total);
 }
 
 // ---------------------------------------------------------------- limit of a norm
@@ -508,23 +438,6 @@ void sum_of_squares(const KernelLaunch& at, device::View x, device::View result)
          at.stream, x.floats(), x.size, shares.share, shares.head, sums);
   launch(total_kernel, dim3(1), dim3(kThreads), 0, at.stream, sums, static_cast<int>(shares.blocks),
          result.floats());
-}
-
-void add_noise_sums(const KernelLaunch& at, const device::NoiseSums& op) {
-  const std::int64_t size = op.mean.size;
-  if (size == 0) return;
-  constexpr std::int64_t kRound = 8 * kThreads;
-  const std::int64_t rounds = (size + kRound - 1) / kRound;
-  const std::int64_t share = (rounds + kMostBlocks - 1) / kMostBlocks * kRound;
-  const std::int64_t blocks = (size + share - 1) / share;
-  auto* sums = static_cast<double*>(at.scratch);
-  const NoiseArrays of = {op.difference.floats(), op.mean.floats(),         op.second_moment.floats(),
-                          op.scalars.floats(),    op.squared_norm.floats(), op.part_to_rest,
-                          op.beta2,               op.epsilon};
-  launch(noise_sums_kernel, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0, at.stream, of,
-         size, share, sums);
-  launch(add_totals_kernel, dim3(4), dim3(kThreads), 0, at.stream, sums, static_cast<int>(blocks),
-         op.sums.floats());
 }
 
 void limit_norm(const KernelLaunch& at, device::View x, device::View squared_norm,

@@ -111,7 +111,9 @@ function Header({ experiment }: { experiment: Experiment }) {
             {show.count(counts.finished)} / {show.count(counts.all)}
           </strong>
           <span class="small">
-            {wrong === 0 ? "all of them succeeded" : `${show.count(wrong)} did not succeed`}
+            {wrong > 0
+              ? `${show.count(wrong)} did not succeed`
+              : counts.finished > 0 && "all of them succeeded"}
           </span>
         </div>
         <div class="summary-figures">
