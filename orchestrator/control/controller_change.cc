@@ -28,11 +28,11 @@ std::string command(const char* verb, const runs::Run& run) {
   return "`" + base::shown_command(verb, run.id) + "`";
 }
 
-// "120 steps", and of a batch that grew "40 steps, worth 120 of the first batch".
+// "120 steps", and of a batch that grew "40 steps (worth 120 of the first batch)".
 std::string trained_text(const runs::RunSummary& summary, double steps) {
   const std::string whole = base::formatted("%.0f", std::floor(steps));
   if (!summary.progress) return whole + " steps";
-  return std::to_string(summary.step) + " steps, worth " + whole + " of the first batch";
+  return std::to_string(summary.step) + " steps (worth " + whole + " of the first batch)";
 }
 
 trainer::contract::RunConfig config_of(const runs::Run& run) {

@@ -118,7 +118,8 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
       write_row(*writer_, sql, RowBinder::Which::All, WarningRow{record.utc_seconds, warning},
                 run_row, record.sequence, next_cursor_++, runs::row_of(attempt.row));
       note_new(run, attempt, record);
-    } else if (std::holds_alternative<trainer::contract::TrialRecord>(record.body)) {
+    } else if (std::holds_alternative<trainer::contract::TrialRecord>(record.body) ||
+               std::holds_alternative<trainer::contract::BatchRecord>(record.body)) {
       events_->note_record(run, attempt, record);
     }
     starts = starts || std::holds_alternative<trainer::contract::StartRecord>(record.body);

@@ -236,10 +236,7 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   finish_sums();
   record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
   timer.lap(&record.reduce_seconds);
-  if (measures) {
-    begin_update(scales.step, &record);
-    measure_noise(step - 1, scales);
-  }
+  if (measures) measure_noise(scales, &record);  // begins the update, too
   timer.lap(&record.statistics_seconds);
 
   // optimizer
@@ -494,10 +491,11 @@ TrainLoop::HalfCounts TrainLoop::half_counts(const LossScales& scales) const {
   return {static_cast<double>(half), static_cast<double>(all - half)};
 }
 
-void TrainLoop::measure_noise(std::int64_t updates, const LossScales& scales) {
+void TrainLoop::measure_noise(const LossScales& scales, contract::StepRecord* record) {
+  begin_update(scales.step, record);
   const HalfCounts counts = half_counts(scales);
   const double half_to_rest = counts.rest > 0 ? counts.half / counts.rest : 0;  // not observed
-  noise_probe_->measure(updates, half_to_rest);
+  noise_probe_->measure(record->step - 1, half_to_rest);
 }
 
 void TrainLoop::observe_noise(const LossScales& scales) {

@@ -164,7 +164,7 @@ class TrainLoop {
     double half = 0, rest = 0;
   };
   [[nodiscard]] HalfCounts half_counts(const LossScales& scales) const;
-  void measure_noise(std::int64_t updates, const LossScales& scales);
+  void measure_noise(const LossScales& scales, contract::StepRecord* record);
   void observe_noise(const LossScales& scales);
   void grow_batch(std::int64_t step, bool measured);
   void describe_noise(contract::StepRecord* record) const;

@@ -217,7 +217,7 @@ TEST_F(ChangeTest, AnExtensionOfABatchThatGrowsCountsWhatItsStepsAreWorth) {
   const std::string id = submit();
   ticks();
   train(id, 0, 80, 0.3, "steps", 0, {}, 130);
-  expect_not_extended(id, R"({"steps": 120})", "has trained 130 steps and would end at 120");
+  expect_not_extended(id, R"({"steps": 120})", "80 steps (worth 130 of the first batch) and would");
   EXPECT_TRUE(controller_->extend(id, R"({"steps": 140})"));
 }
 
