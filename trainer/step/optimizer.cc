@@ -37,25 +37,6 @@ std::vector<device::OptimizerTensor> tensors_in(const StatePiece& piece,
   return tensors;
 }
 
-struct Range {
-  std::int64_t begin = 0, size = 0;
-};
-// Of a piece, without its frozen tensors; neighbours are one range.
-std::vector<Range> learning_ranges(const std::vector<device::OptimizerTensor>& tensors) {
-  std::vector<Range> ranges;
-  bool goes_on = false;
-  for (const device::OptimizerTensor& tensor : tensors) {
-    const bool learns = tensor.learning_rate != 0;
-    if (learns && goes_on) {
-      ranges.back().size = tensor.offset + tensor.size - ranges.back().begin;
-    } else if (learns) {
-      ranges.push_back({tensor.offset, tensor.size});
-    }
-    goes_on = learns;
-  }
-  return ranges;
-}
-
 }  // namespace
 
 std::vector<StatePiece> whole_state(const contract::TensorTable& table) {
@@ -241,13 +222,11 @@ void Optimizer::sum_noise(const model::Bert& model, device::View difference, dou
   op.sums = sums;
   device_.fill_zero(kCompute, sums);
   for (std::size_t i = 0; i < counted_; ++i) {
-    for (const Range& range : learning_ranges(tensors_[i])) {
-      const std::int64_t in_state = pieces_[i].state_begin + range.begin;
-      op.difference = difference.slice(in_state, range.size);
-      op.mean = model.gradients().slice(pieces_[i].arena_begin + range.begin, range.size);
-      op.second_moment = second_moment_.view().slice(in_state, range.size);
-      device_.add_noise_sums(kCompute, op);
-    }
+    const StatePiece& piece = pieces_[i];
+    op.difference = difference.slice(piece.state_begin, piece.size);
+    op.mean = model.gradients().slice(piece.arena_begin, piece.size);
+    op.second_moment = second_moment_.view().slice(piece.state_begin, piece.size);
+    device_.add_noise_sums(kCompute, op);
   }
   if (holds_ != Holds::Whole) sum_over_parts(sums);
 }

@@ -70,9 +70,9 @@ class Optimizer {
   // Enqueues what an update begins with: the step's scalars, and Σ g² of the model's summed
   // gradients. One call between two synchronisations: the scalars' host copy is reused.
   void begin(const model::Bert& model, const Step& step);
-  // Then, before the update: enqueues device::NoiseSums of the parameters that learn, over all
-  // ranks' pieces, into `sums`, float32 [4]. `difference` lies as the moments do; the mean is the
-  // summed gradient.
+  // Then, before the update: enqueues device::NoiseSums over all ranks' pieces into `sums`, float32
+  // [4]. `difference` lies as the moments do; the mean is the summed gradient, which is 0 where
+  // parameters are frozen.
   void sum_noise(const model::Bert& model, device::View difference, double part_to_rest,
                  device::View sums);
   // Enqueues the update of the model's parameters within the pieces (and, where the pieces are the

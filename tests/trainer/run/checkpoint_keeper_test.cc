@@ -104,6 +104,31 @@ TEST_F(CheckpointKeeperTest, ResumesBesidePinsMarksAndTombstones) {
   EXPECT_TRUE(skipped.empty());
 }
 
+// A fork with another batch.size begins with a copy of a checkpoint that lists no batches.
+TEST_F(CheckpointKeeperTest, KnowsTheBatchOfAnotherRunsCheckpoint) {
+  write(20, 5);
+  for (const int batch : {config_.batch_size, config_.batch_size + 4}) {
+    contract::RunConfig config = config_;
+    config.batch_size = batch;
+    run::CheckpointKeeper other({files_, base::system_clock(), run_,
+                                 contract::Fence(run_, run_.take_epoch()), config, table_, "data-0",
+                                 "dddd"});
+    const auto memory = cpu::make_cpu_device(1);
+    step::Snapshot loaded(*memory, table_, step::whole_state(table_), 0, 1, true);
+    std::vector<contract::CheckpointRecord> skipped;
+    const auto resumed = other.load(&loaded, &skipped);
+    ASSERT_TRUE(resumed);
+    if (batch == config_.batch_size) {
+      EXPECT_FALSE(resumed->growth) << "its own";
+      continue;
+    }
+    const std::vector<checkpoint::BatchChange> batches{{1, config_.batch_size}};
+    ASSERT_TRUE(resumed->growth);
+    EXPECT_EQ(resumed->growth->batches, batches);
+    EXPECT_EQ(resumed->growth->progress, 20);
+  }
+}
+
 TEST_F(CheckpointKeeperTest, NotesWhatItFindsDamagedForThoseWhoList) {
   const base::Path checkpoints = run_.checkpoints_path();
   write(10, 9);
