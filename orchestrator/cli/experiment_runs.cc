@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "orchestrator/cli/runs_in_turn.h"
 #include "orchestrator/cli/usage_error.h"
-#include "orchestrator/experiments/parallel_experiment.h"
 #include "orchestrator/plan/run_plan.h"
 
 namespace regatta::orchestrator::cli {

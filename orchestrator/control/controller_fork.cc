@@ -86,7 +86,8 @@ Controller::Accepted Controller::fork(const std::string& name, const ForkRequest
              wish = CheckpointWish{parent.id, parent.summary.metric, request.checkpoint}] {
               *origin = choose_checkpoint(*files, directory, wish);
             });
-  const std::optional<checkpoint::BatchGrowthState>& growth = origin->manifest->growth;
+  const std::optional<checkpoint::BatchGrowthState> growth =
+      trainer::contract::batches_of(*origin->manifest, file.config.batch_size);
   if (growth) {
     if (const auto refusal =
             trainer::contract::refuse_checkpoint(*growth, origin->step, file.config.growth,
@@ -95,11 +96,12 @@ Controller::Accepted Controller::fork(const std::string& name, const ForkRequest
     }
   }
   const auto done = growth ? static_cast<std::int64_t>(growth->progress) : origin->step;
+  const bool grew = done != origin->step;
   if (file.config.steps <= done) {
     throw base::Error(base::Code::User,
                       "the fork would end at step " + std::to_string(file.config.steps) +
-                          ", and its checkpoint is " + (growth ? "worth " : "of step ") +
-                          std::to_string(done) + (growth ? " steps" : "") + "; give it more steps",
+                          ", and its checkpoint is " + (grew ? "worth " : "of step ") +
+                          std::to_string(done) + (grew ? " steps" : "") + "; give it more steps",
                       "changes.steps");
   }
   store::NewRun run;

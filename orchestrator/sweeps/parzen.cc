@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "orchestrator/sweeps/draws.h"
@@ -27,15 +29,17 @@ double sigma_of(const NumberScale& scale, std::size_t count, std::size_t numbers
   return range * std::clamp(wide, least, 1.0);
 }
 
-std::optional<double> place_of(const SweepParameter& parameter,
-                               const std::optional<NumberScale>& scale, const SweepTrial& trial) {
+std::size_t place_of(const SweepParameter& parameter, const SweepValue& choice) {
+  const auto found = std::find_if(parameter.choices.begin(), parameter.choices.end(),
+                                  [&](const SweepValue& each) { return same_value(each, choice); });
+  return static_cast<std::size_t>(found - parameter.choices.begin());
+}
+
+// What the trial had of it, if the parameter can still have that.
+const SweepValue* value_in(const SweepTrial& trial, const SweepParameter& parameter) {
   const auto found = trial.values.find(parameter.key);
-  if (found == trial.values.end() || !can_be(parameter, found->second)) return std::nullopt;
-  if (scale) return scale->position(*number_in(found->second));
-  for (std::size_t i = 0; i < parameter.choices.size(); ++i) {
-    if (same_value(parameter.choices[i], found->second)) return static_cast<double>(i);
-  }
-  return std::nullopt;
+  const bool counts = found != trial.values.end() && can_be(parameter, found->second);
+  return counts ? &found->second : nullptr;
 }
 
 // Of an integer: where it begins and ends on the scale.
@@ -79,94 +83,102 @@ double CutGaussian::point(double u) const {
 }
 
 TrialDensity::TrialDensity(const Space& space, const std::vector<const SweepTrial*>& trials)
-    : points_(trials.size()) {
-  std::size_t numbers = 0;
-  for (const SweepParameter& parameter : space.parameters()) {
-    numbers += parameter.kind == ParameterKind::Choice ? 0 : 1;
-  }
-  for (const SweepParameter& parameter : space.parameters()) {
+    : trials_(trials.size()) {
+  const std::vector<SweepParameter>& parameters = space.parameters();
+  const auto numbers = static_cast<std::size_t>(
+      std::count_if(parameters.begin(), parameters.end(),
+                    [](const SweepParameter& each) { return each.kind != ParameterKind::Choice; }));
+  for (const SweepParameter& parameter : parameters) {
     Axis axis{&parameter, std::nullopt};
     if (parameter.kind != ParameterKind::Choice) axis.scale.emplace(parameter);
-    std::size_t count = 0;
+    const auto count = static_cast<std::size_t>(std::count_if(
+        trials.begin(), trials.end(),
+        [&](const SweepTrial* trial) { return value_in(*trial, parameter) != nullptr; }));
     for (std::size_t i = 0; i < trials.size(); ++i) {
-      points_[i].push_back(place_of(parameter, axis.scale, *trials[i]));
-      count += points_[i].back() ? 1 : 0;
+      const SweepValue* value = value_in(*trials[i], parameter);
+      Kernel kernel;
+      if (value != nullptr && axis.scale) {
+        kernel = CutGaussian(axis.scale->position(*number_in(*value)),
+                             sigma_of(*axis.scale, count, numbers), axis.scale->low(),
+                             axis.scale->high());
+      } else if (value != nullptr) {
+        kernel = place_of(parameter, *value);
+      }
+      trials_[i].push_back(kernel);
     }
-    if (axis.scale) axis.sigma = sigma_of(*axis.scale, count, numbers);
     axes_.push_back(axis);
   }
 }
 
-double TrialDensity::other_choices() const { return 1 / (static_cast<double>(points_.size()) + 1); }
+double TrialDensity::other_choices() const { return 1 / (static_cast<double>(trials_.size()) + 1); }
 
-double TrialDensity::prior(const Axis& axis, const SweepValue& value) const {
-  const SweepParameter& parameter = *axis.parameter;
-  if (!axis.scale) return 1 / static_cast<double>(parameter.choices.size());
-  const double range = axis.scale->high() - axis.scale->low();
-  if (parameter.kind != ParameterKind::Integer) return 1 / range;
-  const auto [from, to] = ends_of(*axis.scale, number_in(value).value_or(0));
-  return (to - from) / range;
+TrialDensity::Asked TrialDensity::asked(std::size_t axis, const SweepValue& value) const {
+  const SweepParameter& parameter = *axes_[axis].parameter;
+  Asked asked{axis};
+  if (!axes_[axis].scale) {
+    asked.choice = place_of(parameter, value);
+    asked.prior = 1 / static_cast<double>(parameter.choices.size());
+    return asked;
+  }
+  const NumberScale& scale = *axes_[axis].scale;
+  const double number = number_in(value).value_or(0);
+  asked.at = scale.position(number);
+  const bool whole = parameter.kind == ParameterKind::Integer;
+  if (whole) std::tie(asked.from, asked.to) = ends_of(scale, number);
+  asked.prior = (whole ? asked.to - asked.from : 1) / (scale.high() - scale.low());
+  return asked;
 }
 
-double TrialDensity::kernel(const Axis& axis, double centre, const SweepValue& value) const {
-  const SweepParameter& parameter = *axis.parameter;
-  if (!axis.scale) {
-    const SweepValue& its = parameter.choices.at(static_cast<std::size_t>(centre));
-    const double w = other_choices();
-    return (same_value(its, value) ? 1 - w : 0) + w / static_cast<double>(parameter.choices.size());
+double TrialDensity::share(const Kernel& kernel, const Asked& asked) const {
+  if (const auto* gaussian = std::get_if<CutGaussian>(&kernel)) {
+    return asked.to > asked.from ? gaussian->mass(asked.from, asked.to)
+                                 : gaussian->density(asked.at);
   }
-  const CutGaussian gaussian(centre, axis.sigma, axis.scale->low(), axis.scale->high());
-  const double number = number_in(value).value_or(0);
-  if (parameter.kind != ParameterKind::Integer) {
-    return gaussian.density(axis.scale->position(number));
-  }
-  const auto [from, to] = ends_of(*axis.scale, number);
-  return gaussian.mass(from, to);
+  const auto* choice = std::get_if<std::size_t>(&kernel);
+  if (choice == nullptr) return asked.prior;
+  const double w = other_choices();
+  return (*choice == asked.choice ? 1 - w : 0) + w * asked.prior;
 }
 
 double TrialDensity::log_at(const SweepValues& values) const {
-  std::vector<std::size_t> active;
-  double even = 1;  // the prior's
+  std::vector<Asked> all;
+  double sum = 1;  // the prior's
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     const auto found = values.find(axes_[i].parameter->key);
     if (found == values.end()) continue;
-    active.push_back(i);
-    even *= prior(axes_[i], found->second);
+    all.push_back(asked(i, found->second));
+    sum *= all.back().prior;
   }
-  double sum = even;
-  for (const Point& point : points_) {
+  for (const std::vector<Kernel>& kernels : trials_) {
     double product = 1;
-    for (const std::size_t i : active) {
-      const SweepValue& value = values.at(axes_[i].parameter->key);
-      product *= point[i] ? kernel(axes_[i], *point[i], value) : prior(axes_[i], value);
-    }
+    for (const Asked& each : all) product *= share(kernels[each.axis], each);
     sum += product;
   }
-  return std::log(sum) - std::log(static_cast<double>(points_.size() + 1));
+  return std::log(sum) - std::log(static_cast<double>(trials_.size() + 1));
 }
 
-// The choice itself below 1 − w, and beyond that any of them.
-SweepValue TrialDensity::drawn(const Axis& axis, double centre, double u) const {
-  if (axis.scale) {
-    const CutGaussian gaussian(centre, axis.sigma, axis.scale->low(), axis.scale->high());
-    return axis.scale->value(gaussian.point(u));
+// Of choices the trial's own below 1 − w, and beyond that any of them.
+SweepValue TrialDensity::drawn(const Axis& axis, const Kernel& kernel, double u) const {
+  if (const auto* gaussian = std::get_if<CutGaussian>(&kernel)) {
+    return axis.scale->value(gaussian->point(u));
   }
+  const auto* choice = std::get_if<std::size_t>(&kernel);
+  if (choice == nullptr) return prior_value(*axis.parameter, u);
   const double w = other_choices();
-  if (u < 1 - w) return axis.parameter->choices.at(static_cast<std::size_t>(centre));
+  if (u < 1 - w) return axis.parameter->choices.at(*choice);
   return prior_value(*axis.parameter, std::min((u - (1 - w)) / w, std::nextafter(1.0, 0.0)));
 }
 
 SweepValues TrialDensity::drawn(double component,
                                 const std::function<double(std::size_t)>& within) const {
-  const auto components = static_cast<double>(points_.size() + 1);
-  const auto which = std::min(static_cast<std::size_t>(component * components), points_.size());
+  const auto components = static_cast<double>(trials_.size() + 1);
+  const auto which = std::min(static_cast<std::size_t>(component * components), trials_.size());
   SweepValues values;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     const SweepParameter& parameter = *axes_[i].parameter;
     if (!is_active(parameter, values)) continue;
-    const std::optional<double> centre = which == 0 ? std::nullopt : points_[which - 1][i];
     values[parameter.key] =
-        centre ? drawn(axes_[i], *centre, within(i)) : prior_value(parameter, within(i));
+        drawn(axes_[i], which == 0 ? Kernel() : trials_[which - 1][i], within(i));
   }
   return values;
 }

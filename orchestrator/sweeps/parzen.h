@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "orchestrator/sweeps/history.h"
@@ -52,18 +53,24 @@ class TrialDensity {
   struct Axis {
     const SweepParameter* parameter;
     std::optional<NumberScale> scale;  // of numbers
-    double sigma = 0;
   };
-  // By axis: where the trial's number lies on the scale, or which choice it had; nothing: none.
-  using Point = std::vector<std::optional<double>>;
+  // Of a trial in one parameter: about its number, or the choice that it had; nothing: none.
+  using Kernel = std::variant<std::monostate, CutGaussian, std::size_t>;
+  // A value that is asked for: where it lies, from where to where an integer, or which choice.
+  struct Asked {
+    std::size_t axis;
+    double at = 0, from = 0, to = 0;
+    std::size_t choice = 0;
+    double prior = 0;
+  };
 
-  [[nodiscard]] double prior(const Axis& axis, const SweepValue& value) const;
-  [[nodiscard]] double kernel(const Axis& axis, double centre, const SweepValue& value) const;
-  [[nodiscard]] SweepValue drawn(const Axis& axis, double centre, double u) const;
+  [[nodiscard]] Asked asked(std::size_t axis, const SweepValue& value) const;
+  [[nodiscard]] double share(const Kernel& kernel, const Asked& asked) const;
+  [[nodiscard]] SweepValue drawn(const Axis& axis, const Kernel& kernel, double u) const;
   [[nodiscard]] double other_choices() const;  // w
 
   std::vector<Axis> axes_;
-  std::vector<Point> points_;
+  std::vector<std::vector<Kernel>> trials_;  // by axis
 };
 
 // The standard normal distribution function, and its inverse within [low, high] by bisection, to

@@ -51,6 +51,14 @@ void BatchSchedule::change(const BatchChange& change) {
   changes_.push_back(change);
 }
 
+std::optional<checkpoint::BatchGrowthState> batches_of(const checkpoint::Manifest& manifest,
+                                                       std::int64_t batch) {
+  const std::int64_t steps = manifest.step;
+  if (manifest.growth || steps < 1 || manifest.samples == steps * batch) return manifest.growth;
+  if (manifest.samples < steps || manifest.samples % steps != 0) return std::nullopt;
+  return checkpoint::BatchGrowthState{{{1, manifest.samples / steps}}, static_cast<double>(steps)};
+}
+
 std::optional<RefusedCheckpoint> refuse_checkpoint(const checkpoint::BatchGrowthState& state,
                                                    std::int64_t done, BatchGrowth growth,
                                                    std::int64_t first, std::int64_t most) {

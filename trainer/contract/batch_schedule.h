@@ -44,6 +44,11 @@ class BatchSchedule {
   std::vector<BatchChange> changes_;  // never empty; ascending
 };
 
+// Which samples the steps before a checkpoint had, where a run with this batch.size goes on from
+// it; nothing: as many. One of another run whose batch was constant does not list them.
+[[nodiscard]] std::optional<checkpoint::BatchGrowthState> batches_of(
+    const checkpoint::Manifest& manifest, std::int64_t batch);
+
 // Why a run with these keys cannot go on from a checkpoint of step `done` whose steps had these
 // batches; nothing: it can. Without growth it can where a step was worth a step.
 struct RefusedCheckpoint {

@@ -44,15 +44,6 @@ std::vector<std::unique_ptr<checkpoint::HeldMark>> mark_all(base::FileSystem& fi
   return marks;
 }
 
-// Which samples its steps had. One of another run whose batch was constant does not list them.
-std::optional<step::BatchGrowthState> batches_of(const checkpoint::Manifest& manifest,
-                                                 std::int64_t batch) {
-  const std::int64_t steps = manifest.step;
-  if (manifest.growth || steps < 1 || manifest.samples == steps * batch) return manifest.growth;
-  if (manifest.samples < steps || manifest.samples % steps != 0) return std::nullopt;
-  return step::BatchGrowthState{{{1, manifest.samples / steps}}, static_cast<double>(steps)};
-}
-
 }  // namespace
 
 CheckpointStore CheckpointKeeper::store() const {
@@ -138,7 +129,7 @@ std::optional<Resumed> CheckpointKeeper::load_one_of(
   resumed.name = latest.checkpoint->name;
   resumed.plan = latest.checkpoint->manifest.plan;
   resumed.rollbacks = latest.checkpoint->manifest.rollbacks;
-  resumed.growth = batches_of(latest.checkpoint->manifest, context_.config.batch_size);
+  resumed.growth = contract::batches_of(latest.checkpoint->manifest, context_.config.batch_size);
   resumed.metric = latest.checkpoint->manifest.value;
   const std::vector<std::string>& absent = latest.checkpoint->absent;
   const auto has = [&absent](const char* name) {

@@ -171,6 +171,11 @@ TEST_F(ForkTest, IsRefusedInOneLineAndLeavesNothing) {
   expect_refused(Code::User, "model.layers cannot change",
                  {"latest", "", R"({"model": {"layers": 3}})"}, "changes.model.layers");
   expect_refused(Code::User, "name", {"latest", "a/b", ""}, "name");
+  // Its steps had 32 samples each, as the checkpoint tells.
+  expect_refused(
+      Code::User, "batch began with 32, and batch.size is 16",
+      {"latest", "", R"({"batch": {"size": 16, "growth": "square_root", "max_size": 64}})"},
+      "changes.batch.size");
   save(20, "00000000000000aa");
   expect_refused(Code::User, "several checkpoints of step 20", {"20", "", ""});
   // A byte of it is another.

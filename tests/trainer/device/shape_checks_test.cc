@@ -352,18 +352,21 @@ TEST(ShapeChecksDeathTest, LossesRefuseWhatDoesNotFit) {
 
 TEST(ShapeChecksDeathTest, NoiseIsSummedOverArraysOfOneSize) {
   device::check_shapes(noise_sums());
-  refuse(
-      noise_sums(), [](auto& op) { op.mean = view(8, kHalf); }, "float32 of one size");
-  refuse(
-      noise_sums(), [](auto& op) { op.difference = view(7, kFull); }, "float32 of one size");
-  refuse(
-      noise_sums(), [](auto& op) { op.second_moment = view(9, kFull); }, "float32 of one size");
-  refuse(
-      noise_sums(), [](auto& op) { op.scalars = view(1, kFull); }, "scalars of a step");
-  refuse(
-      noise_sums(), [](auto& op) { op.squared_norm = view(2, kFull); }, "scalars of a step");
-  refuse(
-      noise_sums(), [](auto& op) { op.sums = view(2, kFull); }, "four sums");
+  struct Wrong {
+    device::View device::NoiseSums::*which;
+    device::View view;
+    const char* why;
+  };
+  const Wrong cases[] = {{&device::NoiseSums::mean, view(8, kHalf), "float32 of one size"},
+                         {&device::NoiseSums::difference, view(7, kFull), "float32 of one size"},
+                         {&device::NoiseSums::second_moment, view(9, kFull), "float32 of one size"},
+                         {&device::NoiseSums::scalars, view(1, kFull), "scalars of a step"},
+                         {&device::NoiseSums::squared_norm, view(2, kFull), "scalars of a step"},
+                         {&device::NoiseSums::sums, view(2, kFull), "four sums"}};
+  for (const Wrong& wrong : cases) {
+    refuse(
+        noise_sums(), [&](auto& op) { op.*wrong.which = wrong.view; }, wrong.why);
+  }
 }
 
 TEST(ShapeChecksDeathTest, LearningRatesAreMultiplesOfTheSteps) {
