@@ -249,6 +249,8 @@ ParsedCommandLine parse_command_line(const Commands& commands,
     std::ostringstream output;
     app.exit(error, output, output);
     return {nullptr, output.str(), ""};
+  } catch (const UsageError& error) {  // of an option that looks at its value
+    return {nullptr, "", error.what()};
   }
   Command* command = nullptr;
   const std::vector<Place> path = path_in(app);
