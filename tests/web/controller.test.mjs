@@ -327,6 +327,7 @@ controllerTest("an adopted run shows its ranks and buckets", async () => {
 controllerTest("the page may post, and cancelling an ended run changes nothing", async () => {
   const visitor = await Visitor.arrive(browser, linkTo(`/runs/${kRun}`));
   await visitor.sees("Time to accuracy");
+  await visitor.isLetIn(); // the tabs are there before
   const answer = await visitor.page.evaluate(async (id) => {
     const headers = { authorization: `Bearer ${sessionStorage.getItem("regatta.session")}` };
     const response = await fetch(`api/v1/runs/${id}/cancel`, { method: "POST", headers });
@@ -360,7 +361,7 @@ controllerTest("what happened to a run is told, with who asked for it", async ()
   const visitor = await Visitor.arrive(browser, linkTo(`/runs/${kRun}/events`));
   const section = visitor.page.getByRole("region", { name: "What happened" });
   const rows = section.locator("tbody tr");
-  await section.getByRole("table").waitFor();
+  await visitor.sees("Job or process ended"); // the last of what its directory tells
   for (let i = 0; i < 10; i += 1) regatta("label", kRun, "--note", `note ${i} of <b>ten</b>`);
   await visitor.sees("note 9 of <b>ten</b>");
   const first = (await rows.first().innerText()).replace(/\s+/g, " ");
