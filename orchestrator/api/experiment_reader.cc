@@ -119,8 +119,8 @@ std::vector<ExperimentRun> ExperimentReader::runs(store::Store& store,
     });
   };
   if (!all_kept()) {
-    const std::unique_lock reading(reading_, std::chrono::duration<double>(limits_.waiting));
-    if (!reading.owns_lock()) {
+    const auto reading = reading_.try_take({"histories"}, limits_.waiting);
+    if (!reading) {
       throw base::Error(base::Code::Retry,
                         "another request reads histories of an experiment; ask again");
     }

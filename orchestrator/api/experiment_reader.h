@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "orchestrator/experiments/run_figures.h"
+#include "orchestrator/files/name_locks.h"
 #include "orchestrator/store/store.h"
 
 namespace regatta::orchestrator::api {
@@ -72,7 +73,7 @@ class ExperimentReader {
 
   const base::Clock& clock_;
   const Limits limits_;
-  std::timed_mutex reading_;
+  files::NameLocks reading_;
   std::mutex mutex_;  // of reads_
   std::map<runs::RunNumber, std::shared_ptr<const Read>> reads_;
 };

@@ -133,7 +133,7 @@ SweepDriver::Shown SweepDriver::shown(const std::string& id) {
 
 // The file first. Null where the sweep was removed.
 SweepDriver::Shown SweepDriver::update(const std::string& id, const Change& change) {
-  const std::unique_lock held(changing_, std::chrono::duration<double>(options_.write_seconds));
+  const auto held = changing_.try_take({"sweeps"}, options_.write_seconds);
   if (!held) throw base::Error(Code::Retry, directory_.string() + " does not answer; try again");
   const Shown before = shown(id);
   if (before == nullptr) return nullptr;
@@ -186,7 +186,7 @@ SweepDriver::Accepted SweepDriver::submit(const std::string& body,
   record->owner = by;
   record->idempotency_key = idempotency_key;
   {
-    const std::unique_lock held(changing_, std::chrono::duration<double>(options_.write_seconds));
+    const auto held = changing_.try_take({"sweeps"}, options_.write_seconds);
     if (!held) throw base::Error(Code::Retry, directory_.string() + " does not answer; try again");
     (void)all();  // which are read
     if (idempotency_key) {
@@ -229,7 +229,7 @@ bool SweepDriver::stop(const std::string& name, const std::string& by) {
 void SweepDriver::remove(const std::string& name, const std::string& by) {
   const std::string id = find(name)->id;
   {
-    const std::unique_lock held(changing_, std::chrono::duration<double>(options_.write_seconds));
+    const auto held = changing_.try_take({"sweeps"}, options_.write_seconds);
     if (!held) throw base::Error(Code::Retry, directory_.string() + " does not answer; try again");
     const Shown last = shown(id);
     if (last == nullptr) return;

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "orchestrator/control/controller.h"
 #include "orchestrator/control/sweep_record.h"
+#include "orchestrator/files/name_locks.h"
 #include "orchestrator/files/shared_files.h"
 
 namespace regatta::orchestrator::control {
@@ -112,7 +113,7 @@ class SweepDriver {
   const SweepDriverOptions options_;
   const base::Path directory_;
 
-  std::timed_mutex changing_;            // held by whoever changes a sweep
+  files::NameLocks changing_;            // held by whoever changes a sweep
   std::mutex mutex_;                     // of what follows
   std::map<std::string, Shown> sweeps_;  // by id
   struct Trouble {

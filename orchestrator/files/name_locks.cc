@@ -13,16 +13,22 @@ bool NameLocks::are_free(const std::vector<std::string>& names) const {
                       [this](const std::string& name) { return taken_.count(name) > 0; });
 }
 
-NameLocks::Held NameLocks::take(std::vector<std::string> names, double seconds) {
+std::optional<NameLocks::Held> NameLocks::try_take(std::vector<std::string> names,
+                                                   double seconds) {
   std::unique_lock lock(mutex_);
   if (!released_.wait_for(lock, std::chrono::duration<double>(seconds),
                           [&] { return are_free(names); })) {
-    throw base::Error(base::Code::Retry, "another request about the same run has not ended after " +
-                                             base::human_seconds(seconds) +
-                                             "; its file system may hang; try again");
+    return std::nullopt;
   }
   taken_.insert(names.begin(), names.end());
-  return {*this, std::move(names)};
+  return Held(*this, std::move(names));
+}
+
+NameLocks::Held NameLocks::take(std::vector<std::string> names, double seconds) {
+  if (auto held = try_take(std::move(names), seconds)) return std::move(*held);
+  throw base::Error(base::Code::Retry, "another request about the same run has not ended after " +
+                                           base::human_seconds(seconds) +
+                                           "; its file system may hang; try again");
 }
 
 void NameLocks::release(const std::vector<std::string>& names) {

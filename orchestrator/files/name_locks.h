@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,6 +34,8 @@ class NameLocks {
   // All of the names together, or none: so nobody waits for who waits for him. Code::Retry when
   // others have one of them for so long.
   [[nodiscard]] Held take(std::vector<std::string> names, double seconds);
+  // Nothing where take() throws.
+  [[nodiscard]] std::optional<Held> try_take(std::vector<std::string> names, double seconds);
 
  private:
   void release(const std::vector<std::string>& names);
