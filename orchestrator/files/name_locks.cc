@@ -13,8 +13,7 @@ bool NameLocks::are_free(const std::vector<std::string>& names) const {
                       [this](const std::string& name) { return taken_.count(name) > 0; });
 }
 
-std::optional<NameLocks::Held> NameLocks::try_take(std::vector<std::string> names,
-                                                   double seconds) {
+std::optional<NameLocks::Held> NameLocks::try_take(std::vector<std::string> names, double seconds) {
   std::unique_lock lock(mutex_);
   if (!released_.wait_for(lock, std::chrono::duration<double>(seconds),
                           [&] { return are_free(names); })) {

@@ -73,6 +73,17 @@ PART = re.compile(r"\A\s*(?:\?|:(?!:)|&&|\|\|)|(?:\?|(?<!:):|&&|\|\|)\s*\Z|;")
 DECLARES = re.compile(r"\A\s*(?:const |static |constexpr )*(?!return\b|throw\b|delete\b|co_)[A-Za-z_][\w:]*(?:<[^;()]*>)?[&*]? \w+(?: = |\(|\{|;)")
 
 
+def statements(text):
+    """Those at the outermost level of a text of statements."""
+    depth, begin, found = 0, 0, []
+    for at, letter in enumerate(text):
+        depth += (letter in "({[") - (letter in ")}]")
+        if depth == 0 and letter in ";}":
+            found.append(text[begin:at + 1])
+            begin = at + 1
+    return found
+
+
 def read_mutants(folder=FOLDER):
     """All entries, in the order of file and place, so that neighbours share objects and programs."""
     entries = []
@@ -103,7 +114,12 @@ def place(text, mutant):
         raise Unfit(f"{mutant.name}: its text opens a bracket that it does not close, or the reverse; take the whole expression")
     if not mutant.is_statement and PART.search(mutant.find):
         raise Unfit(f"{mutant.name}: its text is a part of an expression or of a statement; take the whole one")
-    if mutant.is_statement and DECLARES.search(mutant.find) and not text[end:].lstrip().startswith("}"):
+    before = text[:begin].rstrip()
+    if mutant.find.lstrip().startswith("{") and before.endswith(("(", ",")):
+        raise Unfit(f"{mutant.name}: its text is a list of initial values, which a switch cannot choose; take one of them")
+    if mutant.is_statement and before.endswith(","):
+        raise Unfit(f"{mutant.name}: its text is the end of a statement of several expressions; take the whole one")
+    if mutant.is_statement and any(map(DECLARES.search, statements(mutant.find))) and not text[end:].lstrip().startswith("}"):
         raise Unfit(f"{mutant.name}: its text declares a name, which would end with the switch's block though the fault is off; "
                     "take the statements up to the end of its block, too")
     return begin, end

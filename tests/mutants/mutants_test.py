@@ -33,7 +33,10 @@ class OfTexts(unittest.TestCase):
     def test_what_does_not_fit_is_refused(self):
         for text, here, words in (("b", [fault(1, "a", "c")], "0 times"), ("a a", [fault(1, "a", "c")], "2 times"),
                                   ("a", [fault(1, "a", " a ")], "are equal"),
-                                  ("abc", [fault(1, "ab", "x"), fault(2, "bc", "y")], "overlaps")):
+                                  ("abc", [fault(1, "ab", "x"), fault(2, "bc", "y")], "overlaps"),
+                                  ("a = 1, b = 2;", [fault(1, "b = 2;", "")], "of several expressions"),
+                                  ("f({a, b});", [fault(1, "{a, b}", "{a, a}")], "initial values"),
+                                  ("{ f(); int a = 1; g(a); }", [fault(1, "f(); int a = 1;", "int a = 1;")], "declares a name")):
             with self.assertRaisesRegex(mutants.Unfit, words):
                 mutants.with_switches(text, here)
 
