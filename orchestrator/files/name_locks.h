@@ -17,7 +17,9 @@ class NameLocks {
  public:
   class Held {
    public:
-    ~Held() { locks_.release(names_); }
+    ~Held() {
+      if (!names_.empty()) locks_.release(names_);  // else another has them
+    }
     Held(Held&& other) noexcept : locks_(other.locks_), names_(std::move(other.names_)) {
       other.names_.clear();
     }

@@ -38,6 +38,16 @@ TEST(NameLocks, AreWaitedForAndGivenUp) {
   EXPECT_NO_THROW((void)locks.take({"b"}, 0));
 }
 
+TEST(NameLocks, AreToldToBeTakenWhereWanted) {
+  files::NameLocks locks;
+  {
+    const auto first = locks.try_take({"a"}, 0);
+    EXPECT_TRUE(first);
+    EXPECT_FALSE(locks.try_take({"a"}, 0.05));
+  }
+  EXPECT_TRUE(locks.try_take({"a"}, 0));
+}
+
 TEST(NameLocks, LetOneInAtATime) {
   files::NameLocks locks;
   std::atomic<int> inside = 0;
