@@ -95,6 +95,24 @@ void refuse_texts_of_numbers(const Json& asked, const Json& after, const std::st
   }
 }
 
+// Ranks are data × pipeline, and a run's file has all three: of those that are not asked for, one
+// follows. With the ranks (or, with data, the stages) as they were; what cannot follow is refused
+// when the file is read.
+void let_layout_follow(Json* asked) {
+  Json none;
+  const auto section = asked->find("parallel");
+  Json& parallel = section == asked->end() ? none : *section;
+  if (!parallel.is_object() && !parallel.is_null()) return;   // refused
+  if (section != asked->end() && parallel.is_null()) return;  // which leaves ranks alone
+  const bool pipeline = parallel.contains("pipeline"), data = parallel.contains("data");
+  const bool ranks = asked->contains("ranks");
+  if (data && !ranks && parallel["data"] != 0) {
+    (*asked)["ranks"] = nullptr;
+  } else if (!data && (ranks ? !(*asked)["ranks"].is_null() : pipeline)) {
+    (*asked)["parallel"]["data"] = nullptr;
+  }
+}
+
 struct Merged {
   RunConfig before, after;
 };
@@ -111,9 +129,11 @@ Merged merge(const std::string& config, const Json& asked, const char* source) {
 }  // namespace
 
 ChangedRunFile with_changes(const std::string& config, const std::string& changes) {
-  const Json asked = parse_changes(changes);
+  Json asked = parse_changes(changes);
   if (asked.empty()) refuse("the changes are empty; give what is to change");
   refuse_nulls(changes);
+  // Ranks are none of what may change, so nothing follows where data is given.
+  if (!asked.value("parallel", Json::object()).contains("data")) let_layout_follow(&asked);
   const Merged merged = merge(config, asked, "the changed run");
   std::vector<std::string> keys;
   for (const KeyDifference& each :
@@ -163,6 +183,7 @@ ChangedRunFile forked(const std::string& config, const std::string& changes,
            "from");
   }
   if (!name.empty()) asked["name"] = name;
+  let_layout_follow(&asked);
   Merged merged = merge(config, asked, "the forked run");
   for (const KeyDifference& each : trainer::contract::differences(merged.before, merged.after)) {
     if (std::any_of(std::begin(kOfCheckpoint), std::end(kOfCheckpoint),

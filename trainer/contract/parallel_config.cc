@@ -36,6 +36,12 @@ void read_parallel(base::Table& root, RunConfig* config) {
   table.read_enum("schedule", pipeline_order_names(), &parallel.schedule);
   table.finish();
   if (root.has("ranks")) return;
+  // Of a key that the file has: the ranks, which it has not, would be too many.
+  if (parallel.data > config->batch_size) {
+    table.fail("data", "is " + text_of(parallel.data) + ", and batch.size is " +
+                           text_of(config->batch_size) +
+                           "; use at most one replica for each sample of a step");
+  }
   config->ranks = static_cast<int>(std::min<std::int64_t>(
       kMostRanks, std::int64_t{std::max(1, parallel.data)} * parallel.pipeline));
 }

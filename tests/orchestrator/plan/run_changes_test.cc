@@ -118,6 +118,42 @@ TEST(RunChanges, AForkChangesAllButModelAndData) {
   EXPECT_THAT(error_of(fork, R"({"from": {"path": "/m"}})"), HasSubstr("from cannot"));
 }
 
+// As data, pipeline and ranks of the run that comes of it; or why there is none.
+std::string layout_of(int data, int pipeline, const std::string& changes) {
+  const std::string layout =
+      "{data: " + std::to_string(data) + ", pipeline: " + std::to_string(pipeline) + "}";
+  const std::string text = trainer::contract::to_json(trainer::contract::parse_run_config(
+      "data: {path: /data}\nmodel: {layers: 4}\nbatch: {size: 16, micro: 1}\nparallel: " + layout,
+      "run.yaml"));
+  try {
+    const trainer::contract::RunConfig made = forked_run_file(text, changes, "").config;
+    const trainer::contract::RankGrid grid = trainer::contract::rank_grid(made);
+    return std::to_string(grid.data) + " x " + std::to_string(grid.stages) + " of " +
+           std::to_string(made.ranks);
+  } catch (const base::Error& error) {
+    return error.what();
+  }
+}
+
+TEST(RunChanges, OfAForksLayoutWhatIsNotGivenFollows) {
+  EXPECT_EQ(layout_of(1, 2, R"({"parallel": {"pipeline": 1}})"), "2 x 1 of 2");
+  EXPECT_EQ(layout_of(4, 1, R"({"parallel": {"pipeline": 2}})"), "2 x 2 of 4");
+  EXPECT_EQ(layout_of(1, 2, R"({"ranks": 4})"), "2 x 2 of 4");
+  EXPECT_EQ(layout_of(2, 1, R"({"ranks": 4})"), "4 x 1 of 4");
+  EXPECT_EQ(layout_of(1, 2, R"({"parallel": {"data": 2}})"), "2 x 2 of 4");
+  EXPECT_EQ(layout_of(2, 1, R"({"parallel": {"data": 3}})"), "3 x 1 of 3");
+  EXPECT_EQ(layout_of(2, 2, R"({"parallel": {"data": 1, "pipeline": 4}})"), "1 x 4 of 4");
+  EXPECT_EQ(layout_of(2, 2, R"({"parallel": {"pipeline": 4}, "ranks": 8})"), "2 x 4 of 8");
+  EXPECT_EQ(layout_of(2, 2, R"({"parallel": null})"), "4 x 1 of 4");
+  EXPECT_EQ(layout_of(2, 2, R"({"ranks": null})"), "2 x 2 of 4");
+  EXPECT_EQ(layout_of(2, 2, R"({"seed": 3})"), "2 x 2 of 4");
+  EXPECT_THAT(layout_of(1, 2, R"({"ranks": 3})"),
+              HasSubstr("parallel.pipeline: is 2, which does not divide ranks (3); set ranks to a "
+                        "multiple of it"));
+  EXPECT_THAT(layout_of(1, 2, R"({"parallel": {"pipeline": 3}})"),
+              HasSubstr("set ranks to a multiple of it"));
+}
+
 TEST(RunChanges, AForkBeginsWithItsCheckpointAlone) {
   auto json = nlohmann::json::parse(run_file());
   json.erase("target");  // whose metric that task has not

@@ -123,6 +123,8 @@ INSTANTIATE_TEST_SUITE_P(
             "parallel.data", "is 3, and ranks is 8 with parallel.pipeline 2; use 4"},
         Bad{"ReplicasWithoutStagesThatAreNotTheRanks", "ranks: 2\nparallel: {data: 3}\n",
             "parallel.data", "is 3, and ranks is 2 with parallel.pipeline 1; use 2"},
+        Bad{"MoreReplicasThanSamples", "batch: {size: 8}\nparallel: {data: 9, pipeline: 2}\n",
+            "parallel.data", "f:4: parallel.data: is 9, and batch.size is 8; use at most one"},
         Bad{"FewerMicroBatchesThanStages", "batch: {size: 24, micro: 8}\nparallel: {pipeline: 4}\n",
             "batch.micro",
             "makes 3 micro-batches of the 24 samples that a replica has of a step, and "
