@@ -38,6 +38,7 @@ struct Request {
       {};                            // a part of the query, as sent, that is no NAME=VALUE in UTF-8
   std::string unreadable_path = {};  // a part of the path, as sent, that is not UTF-8 with %XX
   std::string id = {};               // delivery.h
+  bool has_length = true;            // false: a POST that does not say how long its body is
 
   // Empty where there is none of that name, which is in lower case.
   [[nodiscard]] std::string header(const std::string& name) const {

@@ -101,8 +101,11 @@ std::optional<Response> read_framing(RequestHead* head) {
   if (hosts == 0 && head->needs_host) {
     return error_response(400, "bad_request", "there is no Host header; HTTP/1.1 needs one");
   }
+  // No body (RFC 9112, 6.3), which is right for addresses that take none; others refuse it
+  // (find_route()).
   if (head->method == "POST" && !head->content_length) {
-    return error_response(411, "length_required", "send the body with Content-Length");
+    head->content_length = 0;
+    head->has_length = false;
   }
   if (head->content_length.value_or(0) > kMaxBody) {
     return error_response(413, "too_large", "the body is larger than 1 MiB");
@@ -239,6 +242,7 @@ Request without_path(const RequestHead& head) {
   const std::size_t mark = head.target.find('?');
   Request request;
   request.method = head.method == "HEAD" ? "GET" : head.method;
+  request.has_length = head.has_length;
   request.unreadable_path = unreadable_part(std::string_view(head.target).substr(0, mark));
   if (mark != std::string::npos) {
     read_query(std::string_view(head.target).substr(mark + 1), &request);

@@ -30,6 +30,7 @@ struct RequestHead {
   bool needs_host = false;  // of HTTP/1.1
   std::vector<Field> fields;
   std::optional<std::uint64_t> content_length;
+  bool has_length = true;  // false for a POST that does not say it: then it is 0
 
   // The first value; nothing when the field is absent.
   [[nodiscard]] const std::string* find(std::string_view name) const;

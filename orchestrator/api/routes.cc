@@ -274,6 +274,10 @@ std::variant<Call, Response> find_route(std::span<const Route> routes, const Req
     if (route.path != first->path) continue;
     if (route.method == request.method) {
       if (const auto refused = refuse_query(request, route.query)) return *refused;
+      // Whoever sent a body, and did not say so, would take it for read.
+      if (!request.has_length && route.body != RequestBody::None) {
+        return error_response(411, "length_required", "send the body with Content-Length");
+      }
       if (const auto refused = refuse_body(request, route.body, route.query)) return *refused;
       Call call{request, route, names_in(route.path, parts)};
       if (auto refused = refuse_parameters(call)) return *std::move(refused);

@@ -88,8 +88,8 @@ struct Call {
 
 // parts: of the path after "/api/v1/". Of two paths that fit, the first in the table counts. Else
 // the answer: 400 for a path that cannot be read, 404 for no address, 405 with Allow for another
-// method; as refuse_query() and refuse_body(); 403 for a parameter whose scope the request does not
-// have.
+// method; as refuse_query() and refuse_body(); 411 where a body may be and its length is not said;
+// 403 for a parameter whose scope the request does not have.
 [[nodiscard]] std::variant<Call, Response> find_route(std::span<const Route> routes,
                                                       const Request& request,
                                                       const std::vector<std::string>& parts);

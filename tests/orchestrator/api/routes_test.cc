@@ -96,6 +96,26 @@ TEST_F(RoutesTest, WhatARowDoesNotListIs405WithWhatItDoes) {
   }
 }
 
+// `curl -X POST` sends no length where it has nothing to send.
+TEST_F(RoutesTest, OnlyABodyThatIsReadNeedsItsLength) {
+  int without = 0;
+  const auto status = [&](const std::string& path) {
+    Request request;
+    request.method = "POST";
+    request.path = "/api/v1/" + path;
+    request.has_length = false;
+    return api_.handle(request).status;
+  };
+  for (const Route& route : Api::routes()) {
+    if (route.method != "POST") continue;
+    without += route.body == RequestBody::None ? 1 : 0;
+    EXPECT_EQ(status(path_of(route)) == 411, route.body != RequestBody::None) << route.path;
+  }
+  EXPECT_GT(without, 3);
+  EXPECT_EQ(status("experiments"), 405);
+  EXPECT_EQ(status("nothing"), 404);
+}
+
 TEST_F(RoutesTest, WhatIsTheOwnersIsAnsweredOverTheSocketAlone) {
   int owners = 0;
   for (const Route& route : Api::routes()) {
