@@ -73,7 +73,7 @@ std::string shown_word(std::string_view text) {
 
 std::string shown_command(std::string_view command, std::string_view operand) {
   const bool after_option = split(command, ' ').back().rfind("--", 0) == 0;
-  const bool dashed = !after_option && !operand.empty() && operand.front() == '-';
+  const bool dashed = !after_option && operand.size() > 1 && operand.front() == '-';
   return std::string(command) + (dashed ? " -- " : " ") + shown_word(operand);
 }
 

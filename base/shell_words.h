@@ -20,8 +20,8 @@ namespace regatta::base {
 [[nodiscard]] std::string shown_word(std::string_view text);
 
 // A command as a person may type it: `command` as it is, then `operand` as a shown_word(). One that
-// could be taken for an option stands behind "--", unless the command ends with an option that
-// takes it.
+// could be taken for an option ("-" is none) stands behind "--", unless the command ends with an
+// option that takes it.
 [[nodiscard]] std::string shown_command(std::string_view command, std::string_view operand);
 
 }  // namespace regatta::base

@@ -72,6 +72,7 @@ TEST(ShellWords, AreAsAPersonTypesThem) {
   EXPECT_EQ(shown_command("regatta resume", "Übung"), "regatta resume 'Übung'");
   EXPECT_EQ(shown_command("regatta resume", "a\u202Eb"), "regatta resume $'a\\342\\200\\256b'");
   EXPECT_EQ(shown_command("regatta diff", "-rf"), "regatta diff -- -rf");
+  EXPECT_EQ(shown_command("regatta submit", "-"), "regatta submit -");
   EXPECT_EQ(shown_command("regatta diff", "-r f"), "regatta diff -- '-r f'");
   EXPECT_EQ(shown_command("regatta ckpt gc --directory", "-r"), "regatta ckpt gc --directory -r");
   EXPECT_EQ(shown_command("regatta cancel", ""), "regatta cancel ''");
