@@ -116,7 +116,10 @@ class Submit : public Command {
     } else if (!wait_) {
       (void)client_.output.print(run);
     }
-    if (wait_) return watch_run(*controller_, client_.output, id, WatchResult::RunExitCode);
+    if (wait_) {
+      return watch_run(*controller_, client_.output, id,
+                       {WatchResult::RunExitCode, WatchOutput::Once});
+    }
     if (!client_.output.is_text()) return 0;
     if (run.value("scheduler", Json()) == "slurm") {
       try {

@@ -85,8 +85,9 @@ class Watch : public Command {
   }
 
   int run() override {
-    return watch_run(client_.connect(), client_.output, run_,
-                     exit_status_ ? WatchResult::RunExitCode : WatchResult::Zero);
+    return watch_run(
+        client_.connect(), client_.output, run_,
+        {exit_status_ ? WatchResult::RunExitCode : WatchResult::Zero, WatchOutput::EveryChange});
   }
 
  private:
@@ -97,7 +98,9 @@ class Watch : public Command {
 
 }  // namespace
 
-int watch_run(const Client& client, Output output, const std::string& name, WatchResult result) {
+int watch_run(const Client& client, Output output, const std::string& name,
+              const WatchOptions& options) {
+  const bool once = options.output == WatchOutput::Once;
   const std::string path = "/runs/" + path_part(name);
   const Interrupt interrupt;
   Progress progress;
@@ -107,7 +110,7 @@ int watch_run(const Client& client, Output output, const std::string& name, Watc
   for (;;) {
     const double now = base::system_clock().monotonic_seconds();
     if (!output.is_text()) {
-      if (run != printed) (void)output.print_next(run);
+      if (!once && run != printed) (void)output.print_next(run);
       printed = run;
     } else if (!text::is_over(run)) {
       progress.show(run, now);
@@ -115,6 +118,7 @@ int watch_run(const Client& client, Output output, const std::string& name, Watc
     if (text::is_over(run)) break;
     if (interrupt.wait(kPollSeconds)) {
       progress.clear();
+      if (once) (void)output.print(run);
       std::cerr << "detached; the run goes on (`"
                 << base::shown_command("regatta cancel", run.value("id", "")) << "` stops it)\n";
       return kInterrupted;
@@ -123,12 +127,15 @@ int watch_run(const Client& client, Output output, const std::string& name, Watc
       run = client.get(path);
       reached = base::system_clock().monotonic_seconds();
     } catch (const base::Error& error) {
-      if (error.code() != base::Code::Retry || now - reached > kPatienceSeconds) throw;
+      if (error.code() == base::Code::Retry && now - reached <= kPatienceSeconds) continue;
+      if (once) (void)output.print(run);  // whoever waits has its id nowhere else
+      throw;
     }
   }
   progress.clear();
   if (output.is_text()) std::cout << text::run_summary(run) << std::flush;
-  return result == WatchResult::RunExitCode ? exit_code_of(run) : 0;
+  if (once) (void)output.print(run);
+  return options.result == WatchResult::RunExitCode ? exit_code_of(run) : 0;
 }
 
 std::unique_ptr<Command> watch_command(const Program& program) {
