@@ -10,7 +10,7 @@ constexpr std::uint64_t kMaxInput = std::uint64_t{256} << 20U;  // graph.json of
 constexpr std::uint64_t kMaxRunFile = std::uint64_t{1} << 20U;
 
 // A file of at most max_bytes, or stdin for "-", of which one byte more is returned at most: a
-// parser refuses that. Throws as base::FileSystem::read().
+// parser refuses that. Throws as base::FileSystem::read(), and Code::User for a directory.
 [[nodiscard]] std::string read_input(const std::string& file, std::uint64_t max_bytes = kMaxInput);
 
 // What messages call it: "stdin" for "-".
