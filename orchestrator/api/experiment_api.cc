@@ -61,11 +61,11 @@ Json summary_json(const std::string& id, const std::vector<store::TaggedRun>& ru
   int planned = 0, finished = 0;
   double begun = runs.front().created_utc, changed = begun;
   std::map<runs::RunState, int> counts;
-  std::map<int, std::string> layouts;  // by their place in the file
+  std::map<std::string, int> places;  // of layouts in the file, as the newest run has it
   for (const store::TaggedRun& run : runs) {
     const experiments::RunTags tags = experiments::read_tags(run.tags);
     planned = std::max(planned, tags.runs);
-    if (tags.layout > 0) layouts[tags.layout] = tags.layout_name;
+    if (tags.layout > 0) places[tags.layout_name] = tags.layout;
     ++counts[run.state];
     finished += runs::is_over(run.state) ? 1 : 0;
     begun = std::min(begun, run.created_utc);
@@ -83,6 +83,9 @@ Json summary_json(const std::string& id, const std::vector<store::TaggedRun>& ru
             {"begun", moment(begun)},
             {"changed", moment(changed)}};
   for (const auto& [state, count] : counts) json["states"][runs::name_of(state)] = count;
+  // A layout that was put between others has the place that another one's first runs had.
+  std::multimap<int, std::string> layouts;
+  for (const auto& [name, place] : places) layouts.emplace(place, name);
   for (const auto& [place, name] : layouts) json["layouts"].push_back(name);
   return json;
 }

@@ -36,11 +36,13 @@ struct Group {
   }
 };
 
+// A column of each name: the same layout under two names was asked for twice.
 std::vector<Group> groups_of(const Runs& runs) {
   std::vector<Group> groups;
   for (const ExperimentRun& run : runs) {
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const Group& each) { return is_same(each.layout, run.layout); });
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& each) {
+      return each.layout.name == run.layout.name && is_same(each.layout, run.layout);
+    });
     if (group == groups.end()) {
       groups.push_back({run.layout, run.tags.layout, {}});
       group = std::prev(groups.end());
@@ -209,7 +211,7 @@ Json notes_of(const Runs& runs, const std::vector<Group>& groups) {
   std::set<std::vector<std::string>> hosts;
   std::set<std::string> devices;
   for (const ExperimentRun& run : runs) {
-    if (!run.hosts.empty()) hosts.insert(run.hosts);
+    if (run.succeeded() && !run.hosts.empty()) hosts.insert(run.hosts);
     if (!run.device.empty()) devices.insert(run.device);
     if (run.is_over() && !run.succeeded()) {
       notes.push_back("Left out: " + run.id + " (" + run.layout.name + ", seed " +
@@ -233,6 +235,29 @@ Json notes_of(const Runs& runs, const std::vector<Group>& groups) {
                     base::join({devices.begin(), devices.end()}, ", ") + ".");
   }
   return notes;
+}
+
+// The nodes of the runs whose figures count; of the others, as long as there is none.
+std::vector<std::string> hosts_of(const Runs& runs) {
+  std::vector<std::string> hosts;
+  for (const bool counted : {true, false}) {
+    for (const ExperimentRun& run : runs) {
+      if (run.succeeded() != counted) continue;
+      for (const std::string& host : run.hosts) {
+        if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+      }
+    }
+    if (!hosts.empty()) break;
+  }
+  return hosts;
+}
+
+// Of the first run that tells it: one that was cancelled before it began does not.
+Json device_of(const Runs& runs) {
+  for (const ExperimentRun& run : runs) {
+    if (!run.device.empty()) return run.device;
+  }
+  return nullptr;
 }
 
 void add_progress(const Runs& runs, Json* table) {
@@ -265,9 +290,8 @@ Json layout_table(const std::string& experiment, Runs runs) {
   const std::vector<Group> groups = groups_of(runs);
   Json table{{"experiment", experiment}, {"runs_planned", nullptr}};
   table["batch_size"] = runs.empty() ? Json() : Json(runs.front().batch_size);
-  table["device"] =
-      runs.empty() || runs.front().device.empty() ? Json() : Json(runs.front().device);
-  table["hosts"] = runs.empty() ? Json::array() : Json(runs.front().hosts);
+  table["device"] = device_of(runs);
+  table["hosts"] = hosts_of(runs);
   table["loss_samples"] = samples ? Json(*samples) : Json();
   table["layouts"] = Json::array();
   for (const Group& group : groups) table["layouts"].push_back(layout_json(group));

@@ -42,6 +42,12 @@ std::optional<double> known(double value) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
+// Of a step in which ranks computed and waited; `bubble` is the second over the first.
+double computing_seconds(double step_seconds, const std::optional<double>& bubble) {
+  const double ratio = known(bubble.value_or(0)).value_or(0);
+  return step_seconds / (1 + std::max(0.0, ratio));
+}
+
 }  // namespace
 
 const std::array<FigureText, kFigures>& figure_texts() {
@@ -86,21 +92,21 @@ ExperimentRun experiment_run(const runs::Run& run, const std::vector<runs::Attem
   const auto begun = std::find_if(attempts.rbegin(), attempts.rend(),
                                   [](const runs::Attempt& attempt) { return attempt.started; });
   if (begun != attempts.rend()) made.device = begun->device;
-  if (!made.succeeded() || attempts.empty()) return made;
+  if (attempts.empty()) return made;
   const runs::Attempt& newest = attempts.back();
   made.hosts = newest.hosts;
   if (made.hosts.empty() && !newest.host.empty()) made.hosts = {newest.host};
   return made;
 }
 
-void HistoryFigures::Weighted::add(const std::optional<double>& value, double seconds) {
+void HistoryFigures::Weighted::add(const std::optional<double>& value, double weight) {
   if (!value || !std::isfinite(*value)) return;
-  sum_ += *value * seconds;
-  seconds_ += seconds;
+  sum_ += *value * weight;
+  weights_ += weight;
 }
 
 std::optional<double> HistoryFigures::Weighted::mean() const {
-  return seconds_ > 0 ? std::optional(sum_ / seconds_) : std::nullopt;
+  return weights_ > 0 ? std::optional(sum_ / weights_) : std::nullopt;
 }
 
 // Of the newest step that says one of them.
@@ -120,8 +126,10 @@ void HistoryFigures::add(const store::StepRow& row, double at_seconds) {
   end_ = std::max(end_, at_seconds);
   utilisation_.add(row.utilisation, seconds);
   mfu_.add(row.mfu, seconds);
-  bubble_.add(row.bubble, seconds);
-  bubble_predicted_.add(row.bubble_predicted, seconds);
+  const double computing =
+      computing_seconds(seconds, row.bubble ? row.bubble : row.bubble_predicted);
+  bubble_.add(row.bubble, computing);
+  bubble_predicted_.add(row.bubble_predicted, computing);
   take_noise(row);
 }
 

@@ -76,9 +76,10 @@ struct ExperimentRun {
 // trained again are left out by the caller.
 class HistoryFigures {
  public:
-  // Shares and bubbles are means over the steps weighted by their times, the two rates sums over
-  // sums, the noise scale and its efficiency the newest that the run tells. at_seconds: on the axis
-  // of time to accuracy.
+  // Shares are means over the steps weighted by their times; bubbles by the part of it in which
+  // ranks computed, so that they are all waiting over all computing, however long a step stalls.
+  // The two rates are sums over sums, the noise scale and its efficiency the newest that the run
+  // tells. at_seconds: on the axis of time to accuracy.
   void add(const store::StepRow& row, double at_seconds);
   void add(const store::EvaluationRow& row);
   // The newest, by step.
@@ -87,14 +88,13 @@ class HistoryFigures {
   void write_to(ExperimentRun* run) const;
 
  private:
-  // A mean weighted by seconds.
   class Weighted {
    public:
-    void add(const std::optional<double>& value, double seconds);
+    void add(const std::optional<double>& value, double weight);
     [[nodiscard]] std::optional<double> mean() const;
 
    private:
-    double sum_ = 0, seconds_ = 0;
+    double sum_ = 0, weights_ = 0;
   };
   void take_noise(const store::StepRow& row);
 

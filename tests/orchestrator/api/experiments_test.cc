@@ -135,8 +135,10 @@ class Experiments : public ControllerFixture {
       run.noise_high = told(row, "noise_scale_high");
       for (const auto& [key, figure] : keys) {
         if (const auto share = told(row, key)) {
-          shares[figure].first += *share * step;
-          shares[figure].second += step;
+          // A bubble is of the time in which ranks computed.
+          const double weight = figure == Figure::Bubble ? step / (1 + *share) : step;
+          shares[figure].first += *share * weight;
+          shares[figure].second += weight;
         }
       }
     }
@@ -257,6 +259,17 @@ TEST_F(Experiments, AreListedNewestFirstAPageAtATime) {
   EXPECT_TRUE(page["next"].is_null());
   EXPECT_EQ(answer("GET", "experiments/e3").status, 404) << own << " has its tag alone";
   EXPECT_EQ(answer("GET", "experiments", "", {{"after", "e3"}}).status, 404);
+}
+
+// [a, b], and then [a, c, b]: what b was called second, c is now.
+TEST_F(Experiments, ListLayoutsThatHaveOnePlace) {
+  begin({"e1", 1, "data2", 1, 2}, 1);
+  begin({"e1", 2, "stages2", 2, 2}, 1);
+  begin({"e1", 2, "between", 2, 6}, 1);
+  begin({"e1", 1, "data2", 4, 6}, 2);
+  const Json listed = asked("experiments")["experiments"][0];
+  EXPECT_THAT(listed["layouts"], testing::UnorderedElementsAre("data2", "stages2", "between"));
+  EXPECT_EQ(listed["layouts"][0], "data2");
 }
 
 TEST_F(Experiments, ThatNobodyBeganAreNotFound) {

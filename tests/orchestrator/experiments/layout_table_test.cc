@@ -98,7 +98,9 @@ TEST(RunFigures, AreThoseOfAllSteps) {
   EXPECT_EQ(of(run.figures, Figure::TokensPerSecond), 600.0 / 8);
   EXPECT_DOUBLE_EQ(*of(run.figures, Figure::Utilisation), (0.5 * 1 + 0.9 * 3) / 4);
   EXPECT_DOUBLE_EQ(*of(run.figures, Figure::Mfu), (0.1 * 1 + 0.3 * 3) / 4);
-  EXPECT_DOUBLE_EQ(*of(run.figures, Figure::Bubble), (0.25 * 1 + 0.75 * 3) / 4);
+  // Of 4 s of a step with a bubble of 1/3 ranks compute 3 and wait 1.
+  EXPECT_DOUBLE_EQ(*of(run.figures, Figure::Bubble),
+                   (1 * 0.2 + 3 * 0.75 / 1.75) / (1 * 0.8 + 3 / 1.75));
   EXPECT_DOUBLE_EQ(*of(run.figures, Figure::BubblePredicted), 0.5);
   EXPECT_EQ(of(run.figures, Figure::NoiseScale), 30);
   EXPECT_EQ(of(run.figures, Figure::Efficiency), 0.5);
@@ -106,6 +108,27 @@ TEST(RunFigures, AreThoseOfAllSteps) {
   EXPECT_EQ(run.noise_low, 20);
   EXPECT_EQ(run.noise_high, 40);
   EXPECT_EQ(run.losses, (std::map<std::int64_t, double>{{2, 2.5}, {3, 1.25}}));
+}
+
+// Seconds in which two ranks computed and waited, of which a step's time and ratio are made.
+TEST(RunFigures, TheBubbleIsAllWaitingOverAllComputingHoweverLongAStepStalls) {
+  const double computing[] = {0.8, 1.2, 0.8, 1.0}, waiting[] = {0.2, 0.3, 40.0, 0.1};
+  double computed = 0, waited = 0;
+  HistoryFigures figures, unmeasured;
+  for (int step = 0; step < 4; ++step) {
+    store::StepRow row = step_row(step + 1, computing[step] + waiting[step]);
+    row.bubble = waiting[step] / computing[step];
+    figures.add(row, step);
+    std::swap(row.bubble, row.bubble_predicted);  // as GPUs tell it
+    unmeasured.add(row, step);
+    computed += computing[step];
+    waited += waiting[step];
+  }
+  ExperimentRun run, other;
+  figures.write_to(&run);
+  unmeasured.write_to(&other);
+  EXPECT_NEAR(*of(run.figures, Figure::Bubble), waited / computed, 1e-12);
+  EXPECT_NEAR(*of(other.figures, Figure::BubblePredicted), waited / computed, 1e-12);
 }
 
 TEST(RunFigures, OfARunWithoutStepsAreNone) {
@@ -213,6 +236,34 @@ TEST(LayoutTable, LeavesOutRunsThatDidNotSucceedAndNamesThem) {
               HasSubstr("Left out: a1 (data2, seed 1) failed: the loss is not finite."));
   EXPECT_THAT(table["notes"].dump(), HasSubstr("3 of 4 runs are over"));
   EXPECT_THAT(table_text(table), HasSubstr("1, 1 failed"));
+}
+
+// Two runs of the same layout and seed are two of one figure only if they have one name.
+TEST(LayoutTable, HasAColumnForEachName) {
+  auto runs = four();
+  runs[2].layout.name = "foo";
+  const Json table = layout_table("e", runs);
+  ASSERT_EQ(table["layouts"].size(), 3U);
+  for (const Json& layout : table["layouts"]) {
+    const bool both = layout["name"] == "stages2";
+    EXPECT_EQ(layout["figures"]["samples_per_second"]["runs"], both ? 2 : 1) << layout;
+  }
+}
+
+TEST(LayoutTable, HasNodesAndDeviceOfRunsThatHaveSome) {
+  auto runs = four();
+  runs[0].device = runs[2].device = "CPU";
+  runs[1].state = "cancelled";  // the first to run
+  runs[1].hosts = {"n9"};
+  runs[3].hosts = {"n2"};
+  Json table = layout_table("e", runs);
+  EXPECT_EQ(table["hosts"], Json::array({"n1", "n2"}));
+  EXPECT_EQ(table["device"], "CPU");
+  for (ExperimentRun& run : runs) run.state = "cancelled";
+  runs[0].hosts = runs[2].hosts = runs[3].hosts = {};
+  table = layout_table("e", runs);
+  EXPECT_EQ(table["hosts"], Json::array({"n9"}));
+  EXPECT_THAT(table["notes"].dump(), Not(HasSubstr("different nodes")));
 }
 
 TEST(LayoutTable, SaysWhetherTheNoiseOfTheGradientAgrees) {
