@@ -75,6 +75,9 @@ class Parallel : public Command {
   }
 
   int run() override {
+    if (dry_run_ && format_ == TableFormat::Markdown) {
+      throw UsageError("--dry-run has no table for a document; use -o text, json or yaml");
+    }
     ExperimentPlan plan{
         experiments::parse_parallel_experiment(read_input(file_, kMaxRunFile), input_name(file_)),
         id_.empty() ? base::random_hex(kIdBytes) : id_, file_};
@@ -83,6 +86,7 @@ class Parallel : public Command {
     make_data_absolute(folder, &config);
     if (config.from) settle_start(folder, &*config.from);
     const Client client = client_.connect();
+    if (!id_.empty()) take_earlier(client, &plan);
     // Before the first begins, so that the last is not refused hours later.
     const Json previews = layout_previews(client, plan);
     if (dry_run_) return show_preview(plan, previews);

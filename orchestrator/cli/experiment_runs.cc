@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/shell_words.h"
 #include "base/text.h"
+#include "orchestrator/cli/input.h"
 #include "orchestrator/cli/runs_in_turn.h"
 #include "orchestrator/cli/usage_error.h"
 #include "orchestrator/plan/run_plan.h"
@@ -25,11 +27,28 @@ std::string name_of(const ParallelExperiment& experiment, const PlannedRun& plan
   return experiment.layouts[planned.layout].name + ", seed " + std::to_string(planned.seed);
 }
 
+std::string key_of(const std::string& id, const std::string& layout, std::uint64_t seed) {
+  return experiments::experiment_tag(id) + "-" + layout + "-s" + std::to_string(seed);
+}
+
+experiments::Layout read_layout(const Json& row) {
+  experiments::Layout layout;
+  layout.name = row.value("name", "");
+  layout.data = row.value("data", 1);
+  layout.pipeline = row.value("pipeline", 1);
+  const auto& orders = trainer::contract::pipeline_order_names();
+  if (row.value("schedule", Json()) == orders.back()) {
+    layout.schedule = trainer::contract::PipelineOrder::GPipe;
+  }
+  return layout;
+}
+
 }  // namespace
 
 void check_experiment_id(const std::string& id, const std::string& name) {
   if (experiments::is_experiment_id(id)) return;
-  throw UsageError(name + " is '" + base::printable(id) + "'; use 1 to 32 of A-Z a-z 0-9 . _ -");
+  throw UsageError(name + " is '" + base::printable(id) +
+                   "'; use 1 to 32 of A-Z a-z 0-9 . _ -, not dots alone");
 }
 
 std::function<void(const std::string&)> checked_id(std::string* id) {
@@ -51,22 +70,49 @@ Json experiment_table(const Client& client, const std::string& id) {
   }
 }
 
+void take_earlier(const Client& client, ExperimentPlan* plan) {
+  Json table;
+  try {
+    table = experiment_table(client, plan->id);
+  } catch (const base::Error& error) {
+    if (error.code() != base::Code::NotFound) throw;
+    return;  // it begins under this name
+  }
+  experiments::EarlierRuns earlier;
+  for (const Json& row : table.at("layouts")) earlier.layouts.push_back(read_layout(row));
+  std::set<std::uint64_t> seeds;
+  for (const Json& run : table.at("runs")) {
+    const auto seed = run.at("seed").get<std::uint64_t>();
+    seeds.insert(seed);
+    plan->earlier[key_of(plan->id, run.value("layout", ""), seed)] = run.value("id", "");
+  }
+  earlier.seeds.assign(seeds.begin(), seeds.end());
+  const auto why = experiments::refuse_earlier(plan->experiment, earlier);
+  if (!why) return;
+  throw base::Error(base::Code::Conflict, "experiment " + plan->id +
+                                              " was made of another file than " +
+                                              base::printable(input_name(plan->file)) + ": " +
+                                              *why + "; go on with that one, or give another --id");
+}
+
 int run_in_turn(const Client& client, const ExperimentPlan& plan) {
   const std::vector<PlannedRun> planned = planned_runs(plan.experiment);
   Turns turns;
   turns.of = "of experiment " + plan.id;
-  turns.go_on = "`" + base::shown_command("regatta experiment parallel", plan.file) + " --id " +
-                plan.id + "` goes on with the others, `regatta experiment show " + plan.id +
+  turns.go_on = "`" +
+                base::shown_command("regatta experiment parallel --id " + plan.id, plan.file) +
+                "` goes on with the others, `regatta experiment show " + plan.id +
                 "` shows those that are over";
   for (std::size_t place = 0; place < planned.size(); ++place) {
     const PlannedRun& each = planned[place];
     const auto& layout = plan.experiment.layouts[each.layout];
+    const std::string key = key_of(plan.id, layout.name, each.seed);
+    const auto there = plan.earlier.find(key);
     turns.runs.push_back(
         {name_of(plan.experiment, each), experiments::config_of(plan.experiment, each),
          experiments::tags_of({plan.id, static_cast<int>(each.layout) + 1, layout.name,
                                static_cast<int>(place) + 1, static_cast<int>(planned.size())}),
-         experiments::experiment_tag(plan.id) + "-" + layout.name + "-s" +
-             std::to_string(each.seed)});
+         key, there == plan.earlier.end() ? "" : there->second});
   }
   return run_in_turn(client, turns).code;
 }

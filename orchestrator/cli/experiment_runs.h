@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -22,14 +23,20 @@ void check_experiment_id(const std::string& id, const std::string& name);
 struct ExperimentPlan {
   experiments::ParallelExperiment experiment;  // with absolute paths
   std::string id;
-  std::string file;  // as it was named, for what to type next
+  std::string file;                                 // as it was named, for what to type next
+  std::map<std::string, std::string> earlier = {};  // ids of runs that are there, by their keys
 };
+
+// Fills plan->earlier with what the controller has of the experiment, which may be nothing.
+// Code::Conflict, saying in what they differ, where these are runs that the file does not make.
+void take_earlier(const Client& client, ExperimentPlan* plan);
 
 // Submits each run when the one before is over, however that ended, and returns when all are over:
 // 0, or 1 where one did not succeed, or kInterrupted after Ctrl-C, which leaves the run that is
 // under way. A run's idempotency key is made of the id, its layout and its seed: whoever calls this
-// again with the same id goes on where it was, and makes no run twice. Says on stderr what happens.
-// Outlasts a controller that restarts.
+// again with the same id goes on where it was, and makes no run twice; of those that are there
+// already (earlier) all are compared with the file before the first of the others begins. Says on
+// stderr what happens. Outlasts a controller that restarts.
 [[nodiscard]] int run_in_turn(const Client& client, const ExperimentPlan& plan);
 
 // What each layout's run would be, of the first seed: [{"layout", "preview": as POST

@@ -14,7 +14,8 @@ struct TurnRun {
   std::string what;  // "2-stages, seed 1": what it is called beside its id
   trainer::contract::RunConfig config;
   std::vector<std::string> tags;
-  std::string key;  // of idempotency
+  std::string key;           // of idempotency
+  std::string earlier = {};  // the id of the run that has it already; empty: none is known
 };
 
 struct Turns {

@@ -21,6 +21,7 @@ using trainer::contract::text_of;
 
 constexpr std::size_t kLongestRunName = 64;
 constexpr std::size_t kLongestId = 32;
+constexpr std::size_t kMostShown = 4;  // differences, in a message
 
 bool is_plain(std::string_view text, std::size_t most) {
   const auto good = [](char c) {
@@ -167,6 +168,7 @@ const std::vector<std::string>& run_order_names() {
 ParallelExperiment parse_parallel_experiment(std::string_view text, const std::string& source) {
   ParallelExperiment experiment;
   std::vector<Table> items;
+  int growth_line = 0;
   experiment.run = trainer::contract::parse_run_config(text, source, [&](Table& root) {
     if (!root.has("experiment")) {
       root.fail("experiment", "missing; add it with layouts and seeds, or use `regatta submit`");
@@ -182,12 +184,13 @@ ParallelExperiment parse_parallel_experiment(std::string_view text, const std::s
     experiment.seeds = read_seeds(section);
     section.read_enum("order", run_order_names(), &experiment.order);
     section.finish();
+    if (root.is_table("batch")) growth_line = root.table("batch").line("growth");
   });
   if (trainer::contract::grows(experiment.run)) {
-    throw base::Error(
-        base::Code::User,
-        source + ": batch.growth: layouts are compared at one batch size; leave it out",
-        "batch.growth");
+    throw base::Error(base::Code::User,
+                      source + ":" + text_of(growth_line) +
+                          ": batch.growth: layouts are compared at one batch size; leave it out",
+                      "batch.growth");
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
     check_layout(experiment.run, experiment.layouts[i], items[i]);
@@ -224,6 +227,41 @@ RunConfig config_of(const ParallelExperiment& experiment, const PlannedRun& plan
   return run;
 }
 
+std::optional<std::string> refuse_earlier(const ParallelExperiment& experiment,
+                                          const EarlierRuns& earlier) {
+  std::vector<std::string> what;
+  for (const Layout& layout : earlier.layouts) {
+    const auto find = [&](const auto& fits) {
+      return std::find_if(experiment.layouts.begin(), experiment.layouts.end(), fits);
+    };
+    const auto named = find([&](const Layout& each) { return each.name == layout.name; });
+    const auto same = find([&](const Layout& each) { return is_same(each, layout); });
+    const bool found = named != experiment.layouts.end();
+    if (found && is_same(*named, layout)) continue;
+    const std::string name = "layout " + base::printable(layout.name);
+    if (found) {
+      what.push_back(name + " was " + default_name(layout) + " and is " + default_name(*named) +
+                     " here");
+    } else if (same != experiment.layouts.end()) {
+      what.push_back(name + " is called " + same->name + " here");
+    } else {
+      what.push_back(name + " is not here");
+    }
+  }
+  for (const std::uint64_t seed : earlier.seeds) {
+    const auto& seeds = experiment.seeds;
+    if (std::find(seeds.begin(), seeds.end(), seed) != seeds.end()) continue;
+    what.push_back("seed " + text_of(seed) + " is not here");
+  }
+  if (what.empty()) return std::nullopt;
+  if (what.size() > kMostShown) {
+    const std::string more = text_of(what.size() - kMostShown) + " more";
+    what.resize(kMostShown);
+    what.push_back(more);
+  }
+  return base::join(what, ", ");
+}
+
 std::string experiment_tag(const std::string& id) { return "experiment-" + id; }
 
 std::vector<std::string> tags_of(const RunTags& tags) {
@@ -250,6 +288,9 @@ RunTags read_tags(const std::vector<std::string>& tags) {
   return read;
 }
 
-bool is_experiment_id(std::string_view id) { return is_plain(id, kLongestId); }
+// Clients take "." and ".." for steps in a path, so no table could be had of them.
+bool is_experiment_id(std::string_view id) {
+  return is_plain(id, kLongestId) && id.find_first_not_of('.') != std::string_view::npos;
+}
 
 }  // namespace regatta::orchestrator::experiments

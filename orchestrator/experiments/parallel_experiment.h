@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,17 @@ struct PlannedRun {
 [[nodiscard]] trainer::contract::RunConfig config_of(const ParallelExperiment& experiment,
                                                      const PlannedRun& planned);
 
+// What an experiment has runs of, under one id.
+struct EarlierRuns {
+  std::vector<Layout> layouts;
+  std::vector<std::uint64_t> seeds;
+};
+// Why the file cannot go on with these: it may have more layouts and seeds, but none of theirs is
+// missing, or called otherwise, or another under the same name. As "layout data2 is called foo
+// here, seed 3 is not here"; nothing: it goes on.
+[[nodiscard]] std::optional<std::string> refuse_earlier(const ParallelExperiment& experiment,
+                                                        const EarlierRuns& earlier);
+
 // Tags by which runs of an experiment are found and told apart: "experiment-4f2a91",
 // "layout-2-stages4" (the second of the file), "run-3-of-9" (the third to begin).
 struct RunTags {
@@ -56,7 +68,8 @@ struct RunTags {
 [[nodiscard]] inline bool is_whole(const RunTags& tags) { return tags.layout > 0 && tags.runs > 0; }
 [[nodiscard]] std::string experiment_tag(const std::string& id);
 
-// Whether it can be part of tags and keys: 1 to 32 letters, digits and ". _ -".
+// Whether it can be part of tags and keys: 1 to 32 letters, digits and ". _ -",
+// not dots alone.
 [[nodiscard]] bool is_experiment_id(std::string_view id);
 
 }  // namespace regatta::orchestrator::experiments

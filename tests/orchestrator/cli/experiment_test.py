@@ -69,6 +69,12 @@ def weighted(steps, key):
     return sum(step[key] * step["step_seconds"] for step in told) / sum(step["step_seconds"] for step in told) if told else None
 
 
+def bubble(steps, key):
+    """All waiting over all computing: a step's ratio times what it was divided by, over the sum of that."""
+    told = [(step[key], step["step_seconds"] / (1 + step.get("bubble", step[key]))) for step in steps if step.get(key) is not None]
+    return sum(ratio * computing for ratio, computing in told) / sum(computing for _, computing in told) if told else None
+
+
 def figures_of(run):
     """As docs/metrics.md defines them."""
     records = journal_of(run)
@@ -81,7 +87,7 @@ def figures_of(run):
             "tokens_per_second": sum(step["tokens"] for step in steps) / seconds, "validation_loss": losses[max(losses)],
             "utilisation": weighted(steps, "utilisation"), "mfu": weighted(steps, "mfu"),
             "noise_scale": noise.get("noise_scale"), "efficiency": noise["efficiency"], "goodput": rate * noise["efficiency"],
-            "bubble": weighted(steps, "bubble"), "bubble_predicted": weighted(steps, "bubble_predicted")}
+            "bubble": bubble(steps, "bubble"), "bubble_predicted": bubble(steps, "bubble_predicted")}
 
 
 def near(one, other, relative=1e-9):
@@ -137,6 +143,24 @@ def the_table_is_what_the_journals_say(world):
         assert (layout["figures"]["bubble"] is not None) == (stages > 1) == (layout["figures"]["bubble_predicted"] is not None), layout
 
 
+def it_goes_on_with_no_other_list_of_layouts(world):
+    before = world.ask("GET", "/runs?archived=all&total=true")["total"]
+    table = world.ask("GET", "/experiments/first")
+    for old, new, why in (("{data: 2}", "{data: 2, name: foo}", "layout data2 is called foo here"),
+                          ("{data: 2}", "{data: 1, name: data2}", "layout data2 was data2 and is data1 here"),
+                          ("  - {data: 2}\n", "", "layout data2 is not here"),
+                          ("[1, 2]", "[3, 2]", "seed 1 is not here"),
+                          ("seeds: [1, 2]", "seeds: [3, 1, 2]\nseed: 9", "")):
+        file = world.file("list.yaml", change=lambda text: text.replace(old, new))
+        if not why:  # what is not of the list: told when the first run that is there is compared
+            file.write_text(file.read_text().replace("0.001", "0.002"))
+            why = "optimizer.learning_rate is 0.001 there and 0.002 here"
+        done = world.call("experiment", "parallel", file, "--id", "first")
+        assert done.returncode == 5 and why in done.stderr and "give another --id" in done.stderr, (new, done)
+    assert world.ask("GET", "/runs?archived=all&total=true")["total"] == before
+    assert world.ask("GET", "/experiments/first") == table
+
+
 def it_is_listed_with_its_progress(world):
     told, = (row for row in world.ask("GET", "/experiments")["experiments"] if row["id"] == "first")
     runs = world.runs_of("first")
@@ -188,6 +212,10 @@ def a_run_that_does_not_succeed_is_named_and_left_out(world):
     for run in runs:
         assert f"Left out: {run['id']} (" in client.output and f"{run['id']} cancelled" in client.errors, (client.output, client.errors)
     assert table["agreement"]["noise_scale"] is None, table
+    again = world.call("experiment", "parallel", file, "--id", "second")
+    assert again.returncode == 1 and len(world.runs_of("second")) == 2, again
+    for run in runs:
+        assert f"`regatta resume {run['id']}` tries it again, after `regatta rm {run['id']}`" in again.stderr, again.stderr
 
 
 def an_interrupted_client_says_how_to_go_on(world):
@@ -197,11 +225,11 @@ def an_interrupted_client_says_how_to_go_on(world):
     assert client.end(signal.SIGINT) == 130, client.errors
     run = world.runs_of("third")[0]
     assert run["state"] not in OVER, "it goes on"
-    assert f"detached; {run['id']} goes on; `regatta experiment parallel {file} --id third`" in client.errors, client.errors
+    assert f"detached; {run['id']} goes on; `regatta experiment parallel --id third {file}`" in client.errors, client.errors
     world.ask("POST", f"/runs/{run['id']}/cancel")
     changed = world.file("other.yaml", steps=50, seeds="[6]", change=lambda text: text.replace("name: tiny", "name: other"))
     done = world.call("experiment", "parallel", changed, "--id", "third")
-    assert done.returncode == 5 and "was made of another file" in done.stderr, done
+    assert done.returncode == 5 and "was made of another file: steps is 100000 there and 50 here; go on" in done.stderr, done
     assert len(world.runs_of("third")) == 1
 
 
@@ -223,14 +251,31 @@ def bad_input_is_one_clear_line(world):
     cases = [(("parallel", changed("pipeline: 2", "pipeline: 3")), 7, "experiment.layouts[1].pipeline: is 3, and the model has 2 layers"),
              (("show", "nobody"), 3, "no run has the tag experiment-nobody"),
              (("show", "a b"), 2, "the id is 'a b'"),
-             (("parallel", world.file(), "--id", "a/b"), 2, "--id is 'a/b'"), (("parallel", world.file(), "--id", ""), 2, "--id is ''")]
+             (("parallel", world.folder), 7, "is a directory; name a file"),
+             (("parallel", world.file(), "--dry-run", "-o", "markdown"), 2, "use -o text, json or yaml"),
+             (("parallel", world.file(), "--id", "a/b"), 2, "--id is 'a/b'"), (("parallel", world.file(), "--id", ".."), 2, "--id is '..'"),
+             (("show", "."), 2, "the id is '.'"), (("parallel", world.file(), "--id", ""), 2, "--id is ''")]
     for words, code, message in cases:
-        if words[0] == "parallel" and code == 7:
+        if message.startswith("experiment."):
             changed("pipeline: 2", "pipeline: 3")
         done = world.call("experiment", *words)
         assert done.returncode == code and message in done.stderr and done.stderr.count("\n") == 1, (words, done)
     plain = world.call("submit", world.file())
     assert plain.returncode == 7 and "start them with `regatta experiment parallel`" in plain.stderr, plain
+    for words in (("submit", world.folder), ("sweep", "submit", world.folder)):
+        done = world.call(*words)
+        assert done.returncode == 7 and done.stderr.endswith(" is a directory; name a file\n"), done
+
+
+def a_submission_that_waits_says_once_what_came_of_it(world):
+    file = world.folder / "one.yaml"
+    file.write_text(RUN[:RUN.index("experiment:")].format(steps=20))
+    done = world.call("submit", file, "--wait", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    assert (run["state"], run["step"]) == ("succeeded", 20) and world.ask("GET", "/runs/" + run["id"])["ended_at"] == run["ended_at"], run
+    done = world.call("submit", file, "--wait", "-o", "name")
+    assert done.returncode == 0 and done.stdout.count("\n") == 1 and world.ask("GET", "/runs/" + done.stdout.strip())["step"] == 20, done
 
 
 def main():
@@ -239,7 +284,8 @@ def main():
         try:
             results = run_cases("experiment", [
                 bad_input_is_one_clear_line, a_dry_run_shows_the_order_and_makes_nothing,
-                a_killed_client_goes_on_and_makes_no_run_twice, the_table_is_what_the_journals_say, it_is_listed_with_its_progress, layouts_train_the_same,
+                a_killed_client_goes_on_and_makes_no_run_twice, the_table_is_what_the_journals_say, it_is_listed_with_its_progress,
+                it_goes_on_with_no_other_list_of_layouts, a_submission_that_waits_says_once_what_came_of_it, layouts_train_the_same,
                 text_and_markdown_say_the_same, a_run_that_does_not_succeed_is_named_and_left_out,
                 an_interrupted_client_says_how_to_go_on], world)
         finally:

@@ -68,7 +68,7 @@ TEST(ParallelExperiment, IsAtOneBatchSize) {
   } catch (const base::Error& error) {
     EXPECT_EQ(error.code(), base::Code::User);
     EXPECT_THAT(error.what(),
-                StartsWith("f: batch.growth: layouts are compared at one batch size"));
+                StartsWith("f:4: batch.growth: layouts are compared at one batch size"));
   }
 }
 
@@ -219,6 +219,39 @@ const Bad kBad[] = {
 INSTANTIATE_TEST_SUITE_P(Rows, BadExperiment, testing::ValuesIn(kBad),
                          [](const auto& row) { return row.param.name; });
 
+Layout a_layout(const std::string& name, int data, int pipeline) {
+  Layout layout;
+  layout.name = name;
+  layout.data = data;
+  layout.pipeline = pipeline;
+  return layout;
+}
+
+TEST(ParallelExperiment, GoesOnWithMoreLayoutsAndSeeds) {
+  const ParallelExperiment experiment = parse(kWhole);
+  EXPECT_EQ(refuse_earlier(experiment, {}), std::nullopt);
+  EXPECT_EQ(refuse_earlier(experiment, {experiment.layouts, experiment.seeds}), std::nullopt);
+  EXPECT_EQ(refuse_earlier(experiment, {{a_layout("two", 1, 2)}, {0}}), std::nullopt);
+}
+
+TEST(ParallelExperiment, DoesNotGoOnWithAnotherList) {
+  const ParallelExperiment experiment = parse(kWhole);
+  const auto why = [&](const std::vector<Layout>& layouts,
+                       const std::vector<std::uint64_t>& seeds) {
+    return refuse_earlier(experiment, {layouts, seeds}).value_or("goes on");
+  };
+  EXPECT_EQ(why({a_layout("foo", 1, 2)}, {3}), "layout foo is called two here");
+  EXPECT_EQ(why({a_layout("data8", 8, 1)}, {3}), "layout data8 is not here");
+  EXPECT_EQ(why({a_layout("two", 2, 1)}, {3}), "layout two was data2 and is stages2 here");
+  Layout gpipe = a_layout("two", 1, 2);
+  gpipe.schedule = PipelineOrder::GPipe;
+  EXPECT_EQ(why({gpipe}, {3}), "layout two was stages2-gpipe and is stages2 here");
+  EXPECT_EQ(why({experiment.layouts}, {3, 5, 0}), "seed 5 is not here");
+  EXPECT_EQ(
+      why({a_layout("a", 8, 1)}, {5, 6, 7, 8}),
+      "layout a is not here, seed 5 is not here, seed 6 is not here, seed 7 is not here, 1 more");
+}
+
 TEST(ExperimentTags, ReadBackWhatTheySay) {
   const RunTags tags{"4f2a91", 2, "data2-stages2", 3, 9};
   const auto texts = tags_of(tags);
@@ -241,8 +274,9 @@ TEST(ExperimentTags, OfPeopleAreNone) {
 
 TEST(ExperimentTags, IdsAreWordsThatTagsMayHave) {
   for (const char* const good : {"a", "4f2a91", "A_b.c-9"}) EXPECT_TRUE(is_experiment_id(good));
+  EXPECT_TRUE(is_experiment_id("a.."));
   for (const char* const bad :
-       {"", "a b", "a,b", "a/b", "ä", "a123456789012345678901234567890123"}) {
+       {"", ".", "..", "a b", "a,b", "a/b", "ä", "a123456789012345678901234567890123"}) {
     EXPECT_FALSE(is_experiment_id(bad)) << bad;
   }
 }
