@@ -99,7 +99,7 @@ class SweepDriver {
   bool advance(const std::string& id);
   [[nodiscard]] bool decide(SweepRecord* record);
   [[nodiscard]] bool observe(const SweepRecord& record, TrialRecord* trial);
-  [[nodiscard]] bool goes_on(const TrialRecord& trial);
+  [[nodiscard]] bool goes_on(const SweepRecord& record, const TrialRecord& trial);
   void cancel_runs(const SweepRecord& record);
   [[nodiscard]] bool ask(const SweepRecord& record, TrialRecord* trial);
   void keep(const std::string& id, const std::vector<TrialRecord>& asked);

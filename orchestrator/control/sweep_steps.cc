@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/shell_words.h"
 #include "orchestrator/control/sweep_driver.h"
 #include "orchestrator/control/sweep_objective.h"
 
@@ -64,6 +65,13 @@ const TrialRecord* last_of_many_failures(const SweepRecord& record) {
     return each->state == TrialState::Failed;
   });
   return all ? ended.front() : nullptr;
+}
+
+std::string changed_words(const runs::Run& run, std::int64_t steps) {
+  const std::string wanted = std::to_string(steps);
+  return "its run was changed to end after " + std::to_string(run.summary.steps) +
+         " steps, and the trial is to train " + wanted + "; `" +
+         base::shown_command("regatta extend --steps " + wanted, run.id) + "` lets it go on";
 }
 
 bool any_runs(const SweepRecord& record) {
@@ -139,7 +147,7 @@ bool SweepDriver::decide(SweepRecord* record) {
   bool changed = false;
   for (TrialRecord& trial : record->trials) {
     if (trial.state == TrialState::Running && observe(*record, &trial)) changed = true;
-    if (trial.state == TrialState::Failed && goes_on(trial)) {
+    if (trial.state == TrialState::Failed && goes_on(*record, trial)) {
       trial.state = TrialState::Running;
       trial.reason.clear();
       trial.ended.reset();
@@ -164,14 +172,14 @@ bool SweepDriver::decide(SweepRecord* record) {
   return true;
 }
 
-// Whether somebody has resumed the run of a trial that failed.
-bool SweepDriver::goes_on(const TrialRecord& trial) {
+// Whether somebody has resumed the run of a trial that failed. One that has succeeded was resumed
+// if it was to go as far as the trial; else it is as it was when the trial was refused to go on.
+bool SweepDriver::goes_on(const SweepRecord& record, const TrialRecord& trial) {
   if (trial.run.empty()) return false;
   const auto run = controller_.store().run(trial.run);
-  return run &&
-         (run->wanted == runs::Wanted::Resume || !runs::is_over(run->state) ||
-          run->state == runs::RunState::Succeeded) &&
-         run->wanted != runs::Wanted::Cancel;
+  if (!run || run->wanted == runs::Wanted::Cancel) return false;
+  if (run->wanted == runs::Wanted::Resume || !runs::is_over(run->state)) return true;
+  return run->state == runs::RunState::Succeeded && run->summary.steps >= goal_steps(record, trial);
 }
 
 // What has become of the run of a trial that trains.
@@ -264,9 +272,11 @@ bool SweepDriver::ask(const SweepRecord& record, TrialRecord* trial) {
     if (!run || !is_over(*run) || run->state != runs::RunState::Succeeded) return false;
     const std::int64_t steps = goal_steps(record, *trial);
     if (run->summary.steps >= steps) return false;
-    (void)controller_.extend(trial->run, "{\"steps\": " + std::to_string(steps) + "}",
-                             key_of(record, *trial) + "/" + std::to_string(trial->goal),
-                             record.owner);
+    const bool extended = controller_.extend(
+        trial->run, "{\"steps\": " + std::to_string(steps) + "}",
+        key_of(record, *trial) + "/" + std::to_string(trial->goal), record.owner);
+    // It was before, and somebody has changed its steps since.
+    if (!extended) throw base::Error(Code::Conflict, changed_words(*run, steps));
     return false;
   } catch (const base::Error& error) {
     if (may_pass(error)) throw;

@@ -114,6 +114,103 @@ TEST_F(SweepTrialsTest, OneThatDivergesLateIsNotBest) {
   EXPECT_NE(record->trials.at(static_cast<std::size_t>(best) - 1).reason, "diverged");
 }
 
+class RefusedPromotionTest : public SweepTrialsTest {
+ protected:
+  // Plays ASHA while trials near the best rate are not let go on. Each is promoted once, fails for
+  // good, and the others take its place.
+  void play_refusing(
+      const std::string& why, const Trainer& trainer,
+      const std::function<void(const TrialRecord&)>& refuse = [](const TrialRecord&) {},
+      const std::function<void(int)>& each = [](int) {}) {
+    const std::string id = submit_sweep(asha());
+    const auto record = play(id, trainer, [&](int i) {
+      for (const TrialRecord& trial : sweep(id)->trials) {
+        if (is_refused(rate(trial)) && !trial.run.empty()) refuse(trial);
+      }
+      each(i);
+    });
+    EXPECT_EQ(record->state, SweepState::Done);
+    std::size_t failed = 0;
+    for (const TrialRecord& trial : record->trials) {
+      if (trial.state != TrialState::Failed) continue;
+      ++failed;
+      EXPECT_TRUE(is_refused(rate(trial)));
+      EXPECT_EQ(trial.goal, 30);
+      EXPECT_THAT(trial.reason, HasSubstr(why));
+    }
+    EXPECT_GE(failed, 2U);
+    EXPECT_EQ(events("sweep.trial_failed").size(), failed) << "each is told once";
+    ASSERT_GT(best_of(*record), 0);
+    const TrialRecord& best = record->trials.at(static_cast<std::size_t>(best_of(*record)) - 1);
+    EXPECT_FALSE(is_refused(rate(best)));
+    EXPECT_EQ(best.goal, 90);
+  }
+  static bool is_refused(double rate) { return std::abs(rate - 0.3) < 0.03; }
+  base::Path directory_of(const TrialRecord& trial) { return folder_.path() / "runs" / trial.run; }
+  // What somebody changes after its promotion.
+  Ending end_at_20(const RunConfig& config) {
+    (void)controller_->change(config.name, R"({"steps": 20})");
+    Ending ending = by_rate(config);
+    ending.steps = 20;
+    return ending;
+  }
+};
+
+TEST_F(RefusedPromotionTest, WithoutACheckpointATrialFailsOnce) {
+  play_refusing(
+      "has no checkpoint to go on from", by_rate,
+      [&](const TrialRecord& trial) {
+        std::filesystem::remove_all(directory_of(trial) / "checkpoints");
+      },
+      [&](int i) {
+        if (i % 7 == 3) restart();
+      });
+}
+
+TEST_F(RefusedPromotionTest, WithoutItsDirectoryATrialFailsOnce) {
+  play_refusing("cannot go on: ", by_rate, [&](const TrialRecord& trial) {
+    const auto known = store_->run(trial.run);
+    if (known && known->state == runs::RunState::Succeeded && known->drained) {
+      std::filesystem::remove_all(directory_of(trial));
+    }
+  });
+}
+
+TEST_F(RefusedPromotionTest, OneThatIsToEndEarlierFailsOnce) {
+  play_refusing(
+      "was changed to end after 20 steps, and the trial is to train 30; `regatta extend --steps "
+      "30 ",
+      [&](const RunConfig& config) {
+        const bool refused = config.steps == 30 && is_refused(config.optimizer.learning_rate);
+        return refused ? end_at_20(config) : by_rate(config);
+      });
+}
+
+// Whoever does what the message says takes the trial up again.
+TEST_F(RefusedPromotionTest, ARefusedTrialIsTakenUpWhenItsRunIsExtended) {
+  const std::string id = submit_sweep(asha());
+  bool changed = false;
+  int extended = 0;
+  const auto record = play(
+      id,
+      [&](const RunConfig& config) {
+        if (changed || config.steps != 30) return by_rate(config);
+        changed = true;
+        return end_at_20(config);
+      },
+      [&](int) {
+        for (const TrialRecord& trial : sweep(id)->trials) {
+          if (extended > 0 || trial.state != TrialState::Failed) continue;
+          EXPECT_TRUE(controller_->extend(trial.run, R"({"steps": 30})"));
+          extended = trial.number;
+        }
+      });
+  ASSERT_GT(extended, 0);
+  const TrialRecord& trial = record->trials.at(static_cast<std::size_t>(extended) - 1);
+  EXPECT_NE(trial.state, TrialState::Failed) << trial.reason;
+  EXPECT_GE(trial.reports.size(), 2U);
+}
+
 // A disk that is full fails one after the other; whoever makes room and resumes them has lost none.
 TEST_F(SweepTrialsTest, ManyFailuresInARowWaitAndAreTakenUpWhenResumed) {
   const std::string id = submit_sweep(grid(1));
