@@ -42,10 +42,8 @@ Json budget_json(const sweeps::SweepSettings& settings) {
 
 // Where the objective is from by which a trial is ranked.
 Json budget_of(const sweeps::RankedTrial& ranked, const TrialRecord& trial) {
-  for (const sweeps::TrialReport& each : trial.reports) {
-    if (each.objective == ranked.objective) return each.budget;
-  }
-  return nullptr;
+  const sweeps::TrialReport* const report = sweeps::report_at(trial, ranked.budget);
+  return report == nullptr ? Json() : Json(report->budget);
 }
 
 // One that its sweep's stop ended before its goal is none of those that finished.

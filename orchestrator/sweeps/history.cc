@@ -53,14 +53,18 @@ bool is_at_goal(const SweepTrial& trial) {
          first_from(trial, trial.goal) != nullptr;
 }
 
-std::optional<double> objective_at(const SweepTrial& trial, std::int64_t budget) {
-  if (trial.state == TrialState::Failed) return std::nullopt;
+const TrialReport* report_at(const SweepTrial& trial, std::int64_t budget) {
+  if (trial.state == TrialState::Failed) return nullptr;
   if (budget > 0) {
-    if (const TrialReport* const report = first_from(trial, budget)) return report->objective;
+    if (const TrialReport* const report = first_from(trial, budget)) return report;
   }
-  if (trial.state != TrialState::Finished) return std::nullopt;
-  const TrialReport* const last = last_of(trial);
-  return last == nullptr ? kNoObjective : last->objective;
+  return trial.state == TrialState::Finished ? last_of(trial) : nullptr;
+}
+
+std::optional<double> objective_at(const SweepTrial& trial, std::int64_t budget) {
+  if (const TrialReport* const report = report_at(trial, budget)) return report->objective;
+  if (trial.state == TrialState::Finished) return kNoObjective;
+  return std::nullopt;
 }
 
 bool comes_before(double a, double b, runs::Better better) {

@@ -37,10 +37,12 @@ struct SweepHistory {
 // Whether it runs and has a report at its goal, so that it holds no slot.
 [[nodiscard]] bool is_at_goal(const SweepTrial& trial);
 
-// The objective at the first report of `budget` or more; of two reports of one budget, that which
-// is first in the list. Where a finished trial has none, its last one by budget, or NaN without
-// any. budget 0: the last one of a finished trial. Nothing while it is not known, and of a failed
-// trial.
+// The first report of `budget` or more; of two of one budget, that which is first in the list.
+// Where a finished trial has none, its last one by budget. budget 0: the last one of a finished
+// trial. Null while there is none, and of a failed trial.
+[[nodiscard]] const TrialReport* report_at(const SweepTrial& trial, std::int64_t budget);
+// Its objective; of a finished trial without any report NaN. Nothing while it is not known, and of
+// a failed trial.
 [[nodiscard]] std::optional<double> objective_at(const SweepTrial& trial, std::int64_t budget);
 
 // Whether a's objective comes before b's: the better one, those not finite last. Equal ones, and

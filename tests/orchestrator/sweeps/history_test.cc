@@ -48,6 +48,19 @@ TEST(ObjectiveAt, OfATrialThatEndedEarlyIsItsLastReport) {
   EXPECT_FALSE(objective_at(trial_at(1, 30, Failed, {{30, 3}}), 30).has_value());
 }
 
+// The budget that is told is that of the report that counts, whatever others have its objective.
+TEST(ReportAt, IsTheOneWhoseObjectiveCounts) {
+  const SweepTrial equal = trial_at(1, 90, Finished, {{10, 3}, {30, 3}, {90, 3}});
+  EXPECT_EQ(report_at(equal, 90)->budget, 90);
+  EXPECT_EQ(report_at(equal, 11)->budget, 30);
+  const SweepTrial early = trial_at(1, 90, Finished, {{30, 3}, {10, 3}});
+  EXPECT_EQ(report_at(early, 90)->budget, 30);
+  EXPECT_EQ(report_at(early, 0)->budget, 30);
+  EXPECT_EQ(report_at(trial_at(1, 90, Running, {{10, 3}, {30, 3}}), 90), nullptr);
+  EXPECT_EQ(report_at(trial_at(1, 90, Failed, {{90, 3}}), 90), nullptr);
+  EXPECT_EQ(report_at(trial_at(1, 90, Finished, {}), 90), nullptr);
+}
+
 TEST(Ranking, BestFirstTiesByNumberAndNotFiniteLast) {
   SweepHistory history;
   history.trials = {

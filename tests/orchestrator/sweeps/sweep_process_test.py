@@ -196,7 +196,25 @@ def the_commands_tell_of_it(build):
     assert "sweep.submitted" in events and "sweep.done" in events, events
     assert "its runs stay" in controller.ask("sweep", "rm", sweep_id)
     assert "no sweep 'seeds'" in controller.ask("sweep", "show", "seeds", code=3)
-    assert len(json.loads(controller.ask("ls", "-o", "json"))["runs"]) == 3
+    assert len(json.loads(controller.ask("ls", "-o", "json"))["runs"]) == 2
+    controller.end()
+
+
+def a_result_is_of_the_rung_that_it_names(build):
+    """Trials that learn nothing have one objective at every rung; the one that is told is the furthest."""
+    home = place(build)
+    controller = Controller(build, home)
+    text = ASHA.replace("trials: 27", "trials: 4").replace("concurrency: 4", "concurrency: 2").replace(
+        "{min: 5, max: 45, factor: 3}", "{min: 2, max: 8, factor: 2}").replace("low: 1.0e-6, high: 3.0e-2", "low: 1.0e-30, high: 1.0e-29")
+    name = controller.ask("sweep", "submit", write(home, "flat", text)).strip()
+    sweep = controller.until_over(name)
+    several = 0
+    for trial in sweep["trials"]:
+        assert trial["budget"] == trial["goal"] == max(each["budget"] for each in trial["reports"]), trial
+        several += len(trial["reports"]) > 1 and len({each["objective"] for each in trial["reports"]}) == 1
+    assert several > 0, "no trial had one objective at two rungs"
+    assert sweep["best"]["budget"] == 8, sweep["best"]
+    assert "after 8 steps" in controller.ask("sweep", "best", name)
     controller.end()
 
 
@@ -237,7 +255,7 @@ def a_stop_ends_its_runs(build):
     controller.end()
 
 
-CASES = [what_cannot_be_is_said_at_once, the_commands_tell_of_it, a_stop_ends_its_runs, asha_survives_kills]
+CASES = [what_cannot_be_is_said_at_once, the_commands_tell_of_it, a_result_is_of_the_rung_that_it_names, a_stop_ends_its_runs, asha_survives_kills]
 
 if __name__ == "__main__":
     chosen = [case for case in CASES if not sys.argv[2:] or case.__name__ in sys.argv[2:]]
