@@ -80,6 +80,7 @@ class SweepSubmit : public Command {
     make_data_absolute(folder, &file.run);
     if (file.run.from) settle_start(folder, &*file.run.from);
     std::map<std::string, std::string> headers;
+    make_paths_absolute(folder, &file.sweep);
     if (idempotency_key_) headers["Idempotency-Key"] = *idempotency_key_;
     const Client client = client_.connect();
     const Json sweep =

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "orchestrator/control/request_key.h"
+#include "orchestrator/plan/run_plan.h"
+#include "orchestrator/plan/start_facts.h"
 
 namespace regatta::orchestrator::control {
 namespace {
@@ -24,6 +26,20 @@ constexpr const char* kHalfWritten = ".json.tmp-";  // by one that was killed
 
 std::string words_of(const TrialRecord& trial, const std::string& sweep) {
   return sweep + ", trial " + std::to_string(trial.number) + ": " + trial.reason;
+}
+
+// Paths as of a run that is submitted: absolute ones alone.
+void settle_paths(sweeps::SweepFile* file) {
+  plan::settle_short_start(&file->run);
+  file->run = plan::parse_submitted(trainer::contract::to_json(file->run)).config;
+  sweeps::change_paths(&file->sweep, [](const std::string& of, const std::string& path) {
+    if (base::Path(path).is_absolute()) return path;
+    const std::string key = "sweep.parameters." + of;
+    throw base::Error(Code::User,
+                      "sweep file: " + key + ": '" + base::printable(path) +
+                          "' is not absolute; the controller cannot know what it is relative to",
+                      key);
+  });
 }
 
 }  // namespace
@@ -162,6 +178,7 @@ SweepRecord SweepDriver::preview(const std::string& body) const {
   record.body_digest = base::digest_of(sweeps::to_json(record.file));
   record.created_utc = clock_.utc_seconds();
   return record;
+  settle_paths(&record.file);
 }
 
 std::optional<SweepDriver::Shown> SweepDriver::submitted_before(const std::string& key,

@@ -26,55 +26,62 @@ constexpr const char* kBatchSize = "batch.size";
 constexpr const char* kSteps = "steps";
 constexpr const char* kDecaySteps = "optimizer.decay_steps";
 
-[[noreturn]] void refuse(const std::string& source, const std::string& key,
-                         const std::string& why) {
-  throw base::Error(base::Code::User, source + ": " + key + ": " + why, key);
+bool is_path(const std::string& key) { return key == "data.path" || key == "from.path"; }
+
+// Parts of the file that contradictions are told of with their lines.
+struct Places {
+  base::Table batch, objective, parameters;
+};
+
+Places places_of(base::Table* root) {
+  base::Table sweep = root->table("sweep");
+  return {root->table("batch"), sweep.table("objective"), sweep.table("parameters")};
 }
 
 // What the run must have for the sweep to judge it by.
-void check_objective(const SweepFile& file, const std::string& source) {
+void check_objective(const SweepFile& file, const base::Table& place) {
   const SweepSettings& settings = file.sweep.settings;
   const std::string& metric = trainer::contract::metric_of(file.run);
   switch (settings.objective) {
     case ObjectiveKind::TimeToAccuracy:
       if (file.run.target) return;
-      refuse(source, "sweep.objective.kind",
-             "time_to_accuracy needs something to reach; add a target to the run file");
+      place.fail("kind", "time_to_accuracy needs something to reach; add a target to the run file");
     case ObjectiveKind::Goodput:
       if (file.run.statistics_every > 0) return;
-      refuse(source, "sweep.objective.kind",
-             "goodput needs the noise of the gradient; set statistics.every above 0");
+      place.fail("kind", "goodput needs the noise of the gradient; set statistics.every above 0");
     case ObjectiveKind::Metric: {
       const bool higher = runs::better_of(metric) == runs::Better::Higher;
       if ((settings.better == runs::Better::Higher) == higher) return;
-      refuse(source, "sweep.objective.direction",
-             metric + (higher ? " is better the higher it is; use maximize"
-                              : " is better the lower it is; use minimize"));
+      place.fail("direction", metric + (higher ? " is better the higher it is; use maximize"
+                                               : " is better the lower it is; use minimize"));
     }
   }
 }
 
 // Keys that the sweep sets itself, from its budget, those that say what trials are judged by, and
 // those by which a step would be worth another number of samples within a trial.
-void check_parameters(const SweepFile& file, const std::string& source) {
+void check_parameters(const SweepFile& file, const Places& places) {
   if (trainer::contract::grows(file.run)) {
-    refuse(source, "batch.growth",
-           "makes steps of other sizes, and a sweep's budget counts steps or samples of one; leave "
-           "it out");
+    places.batch.fail(
+        "growth",
+        "makes steps of other sizes, and a sweep's budget counts steps or samples of one; leave "
+        "it out");
   }
   for (const SweepParameter& each : file.sweep.space.parameters()) {
+    const auto refuse = [&](const char* why) { places.parameters.fail(each.key, why); };
     if (each.key == "batch.growth" || each.key == "batch.max_size") {
-      refuse(source, "sweep.parameters." + each.key,
-             "makes steps of other sizes, and a sweep's budget counts steps or samples of one; "
-             "remove it");
+      refuse(
+          "makes steps of other sizes, and a sweep's budget counts steps or samples of one; "
+          "remove it");
     }
     if (each.key == "task" || each.key.rfind("target.", 0) == 0) {
-      refuse(source, "sweep.parameters." + each.key,
-             "trials are judged by it, so all need the same; set it in the run file");
+      refuse("trials are judged by it, so all need the same; set it in the run file");
     }
     if (each.key == kSteps && file.sweep.settings.max_budget > 0) {
-      refuse(source, "sweep.parameters.steps",
-             "how far a trial trains is the sweep's budget; remove one of the two");
+      refuse("how far a trial trains is the sweep's budget; remove one of the two");
+    }
+    if (is_path(each.key) && each.kind != ParameterKind::Choice) {
+      refuse("is a path, which no range has; use kind choice, with values");
     }
   }
 }
@@ -144,11 +151,29 @@ std::int64_t same_samples(std::int64_t steps, int common_batch, int batch) {
 SweepFile parse_sweep_file(std::string_view text, const std::string& source) {
   static const std::vector<std::string> keys = run_file_keys();
   SweepFile file;
-  file.run = trainer::contract::parse_run_config(
-      text, source, [&](base::Table& root) { file.sweep = read_sweep(root, keys); });
-  check_objective(file, source);
-  check_parameters(file, source);
+  std::optional<Places> places;
+  file.run = trainer::contract::parse_run_config(text, source, [&](base::Table& root) {
+    file.sweep = read_sweep(root, keys);
+    places = places_of(&root);
+  });
+  check_objective(file, places->objective);
+  check_parameters(file, *places);
   return file;
+}
+
+void change_paths(
+    Sweep* sweep,
+    const std::function<std::string(const std::string& key, const std::string& path)>& change) {
+  std::vector<SweepParameter> parameters = sweep->space.parameters();
+  const auto change_all = [&](const std::string& key, std::vector<SweepValue>* values) {
+    if (!is_path(key)) return;
+    for (SweepValue& each : *values) each = value_of(change(key, as_text(each)));
+  };
+  for (SweepParameter& parameter : parameters) {
+    change_all(parameter.key, &parameter.choices);
+    for (SweepCondition& each : parameter.when) change_all(each.key, &each.values);
+  }
+  sweep->space = Space(std::move(parameters));
 }
 
 Json values_json(const SweepValues& values) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -21,6 +22,12 @@ struct SweepFile {
 // its run: time to accuracy without a target, goodput without statistics, a metric that is
 // better the other way, parameters that decide what trials are judged by. Paths stay relative.
 [[nodiscard]] SweepFile parse_sweep_file(std::string_view text, const std::string& source);
+
+// What a parameter whose values are paths may be ("data.path", "from.path"): each of its values, in
+// conditions on it, too, becomes what `change` makes of it.
+void change_paths(
+    Sweep* sweep,
+    const std::function<std::string(const std::string& key, const std::string& path)>& change);
 
 // The file as one canonical JSON object, which parse_sweep_file() reads back: equal files give
 // equal text.

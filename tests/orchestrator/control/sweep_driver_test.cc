@@ -260,6 +260,58 @@ TEST_F(SweepDriverTest, OneKeyIsOneSweep) {
   restart();
   const auto again = driver_->submit(grid(1), "key-1", "uid 7");
   EXPECT_FALSE(again.created);
+// Each trial would fail by it.
+TEST_F(SweepDriverTest, PathsThatAreNotAbsoluteAreRefused) {
+  const auto refused = [&](const std::string& text) {
+    try {
+      (void)driver_->preview(text);
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::User) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr("is not absolute"));
+      return error.key();
+    }
+    return std::string();
+  };
+  const std::string good = grid(1) + "    data.path: {kind: choice, values: [/a, /b]}\n";
+  EXPECT_EQ(refused(good), "");
+  std::string bad = good;
+  bad.replace(bad.find("/b"), 2, "./b");
+  EXPECT_EQ(refused(bad), "sweep.parameters.data.path");
+  bad = good;
+  bad.replace(bad.find("/nowhere"), 8, "nowhere");
+  EXPECT_EQ(refused(bad), "data.path");
+  EXPECT_EQ(refused("from: a/model\n" + good), "from.path");
+  // A text alone is a run's name, as in a run's file.
+  EXPECT_EQ(driver_->preview("from: base\n" + good).file.run.from->run, "base");
+}
+
+// As of a run, what this machine does not see is told, and looked at in all datasets.
+TEST_F(SweepDriverTest, ADatasetThatIsNotThereIsTold) {
+  const auto accepted =
+      driver_->submit(grid(1) + "    data.path: {kind: choice, values: [/nowhere/a, /nowhere/b]}\n",
+                      std::nullopt, "");
+  EXPECT_THAT(accepted.doubts, testing::ElementsAre(HasSubstr("no dataset in /nowhere/a"),
+                                                    HasSubstr("no dataset in /nowhere/b")));
+  std::vector<std::string> missing;
+  for (const control::PreviewCheck& check : driver_->check(*accepted.sweep)) {
+    if (check.name == "dataset" && check.good == false) missing.push_back(check.detail);
+  }
+  EXPECT_EQ(missing, accepted.doubts);
+  EXPECT_THAT(driver_->submit(grid(1), std::nullopt, "").doubts,
+              testing::ElementsAre(HasSubstr("no dataset in /nowhere ")));
+}
+
+TEST_F(SweepDriverTest, ARunThatWasRemovedIsSaid) {
+  const std::string id = submit_sweep(grid(2));
+  const auto record = play(id);
+  const std::string best = record->trials.at(4).run;
+  EXPECT_EQ(driver_->run_state(best), "succeeded");
+  (void)controller_->remove(best, {});
+  EXPECT_EQ(driver_->run_state(best), "removed");
+  // What it had reached is as true as before.
+  EXPECT_EQ(best_of(*sweep(id)), 5);
+}
+
   EXPECT_EQ(again.sweep->id, first.sweep->id);
   try {
     (void)driver_->submit(grid(2), "key-1", "uid 7");

@@ -123,6 +123,25 @@ TEST(SweepFile, WhatContradictsTheRunIsSaid) {
                 HasSubstr("trials are judged by it"));
   }
   EXPECT_THAT(heads, testing::Not(HasSubstr(":1:"))) << "a line of no file";
+  // With the line where it stands, also where only both readers together know it.
+  const auto line = [](const std::string& text, const std::string& key) {
+    return "run.yaml:" +
+           std::to_string(std::count(text.begin(),
+                                     text.begin() + static_cast<std::ptrdiff_t>(text.find(key)),
+                                     '\n') +
+                          1) +
+           ": ";
+  };
+  for (const auto& [text, key] :
+       {std::pair(with("{direction: maximize}", "task: {kind: choice, values: [pretraining]}"),
+                  "task:"),
+        std::pair(with("{direction: maximize}", "target.value: {kind: uniform, low: 0.1, high: 1}"),
+                  "target.value:"),
+        std::pair(steps, "steps: {"),
+        std::pair(with("{direction: minimize}", kRates), "objective:"),
+        std::pair(with("{kind: time_to_accuracy}", kRates), "objective:")}) {
+    EXPECT_THAT(problem_of(text), testing::StartsWith(line(text, key))) << text;
+  }
   // A run file with a sweep is no run.
   try {
     (void)trainer::contract::parse_run_config(std::string(kBegin) + kAsha, "run.yaml");
@@ -171,6 +190,24 @@ TEST(SweepFile, WithoutABudgetATrialIsAsLongAsItsFile) {
   // A rate that ends by itself is left alone.
   const SweepFile decays = read(std::string(kBegin) + "optimizer: {decay_steps: 30}\n" + kAsha);
   EXPECT_EQ(trial_config(decays, {1, {}, 640}).optimizer.decay_steps, 30);
+}
+
+TEST(SweepFile, PathsAreChangedWithTheConditionsOnThem) {
+  SweepFile file = read(with("{direction: maximize}",
+                             "data.path: {kind: choice, values: [a, 7]}\n"
+                             "    optimizer.name: {kind: choice, values: [adamw, lamb]}\n"
+                             "    seed: {kind: integer, low: 1, high: 5, when: {data.path: a}}"));
+  change_paths(&file.sweep, [](const std::string& key, const std::string& path) {
+    EXPECT_EQ(key, "data.path");
+    return "/sets/" + path;
+  });
+  const auto json = sweep_json(file.sweep).at("parameters");
+  EXPECT_EQ(json.at("data.path").at("values"), (std::vector<std::string>{"/sets/a", "/sets/7"}));
+  EXPECT_EQ(json.at("seed").at("when").at("data.path"), std::vector<std::string>{"/sets/a"});
+  EXPECT_EQ(json.at("optimizer.name").at("values"), (std::vector<std::string>{"adamw", "lamb"}));
+  EXPECT_THAT(
+      problem_of(with("{direction: maximize}", "from.path: {kind: integer, low: 1, high: 3}")),
+      HasSubstr("from.path: is a path, which no range has"));
 }
 
 TEST(SweepFile, LongNamesKeepTheTrialsNumber) {
