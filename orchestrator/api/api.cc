@@ -296,12 +296,8 @@ Response Api::redeliver(const Call& call) {
 
 Response Api::sweeps(const Call& call) { return list_sweeps(sweeps_, call); }
 Response Api::add_sweep(const Call& call) { return submit_sweep(sweeps_, call); }
-Response Api::sweep(const Call& call) {
-  return show_sweep(sweeps_, controller_.store(), call.names.at(0));
-}
-Response Api::sweep_table(const Call& call) {
-  return sweep_trials(sweeps_, controller_.store(), call.names.at(0));
-}
+Response Api::sweep(const Call& call) { return show_sweep(sweeps_, call.names.at(0)); }
+Response Api::sweep_table(const Call& call) { return sweep_trials(sweeps_, call.names.at(0)); }
 Response Api::stop_sweep(const Call& call) { return api::stop_sweep(sweeps_, call); }
 Response Api::remove_sweep(const Call& call) { return api::remove_sweep(sweeps_, call); }
 

@@ -13,13 +13,17 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-Json preview_json(const control::Preview& preview, const std::string& scheduler) {
-  Json checks = Json::array();
-  for (const control::PreviewCheck& check : preview.checks) {
-    checks.push_back({{"name", check.name},
-                      {"good", check.good ? Json(*check.good) : Json()},
-                      {"detail", check.detail}});
+Json checks_json(const std::vector<control::PreviewCheck>& checks) {
+  Json json = Json::array();
+  for (const control::PreviewCheck& check : checks) {
+    json.push_back({{"name", check.name},
+                    {"good", check.good ? Json(*check.good) : Json()},
+                    {"detail", check.detail}});
   }
+  return json;
+}
+
+Json preview_json(const control::Preview& preview, const std::string& scheduler) {
   return {{"dry_run", true},
           {"name", preview.config.name},
           {"scheduler", scheduler},
@@ -31,7 +35,7 @@ Json preview_json(const control::Preview& preview, const std::string& scheduler)
            preview.plan ? base::parse_json<Json>(topology::plan::to_json(*preview.plan)) : Json()},
           {"command", preview.start.command},
           {"script", text_or_null(preview.start.script)},
-          {"checks", std::move(checks)}};
+          {"checks", checks_json(preview.checks)}};
 }
 
 }  // namespace regatta::orchestrator::api

@@ -11,6 +11,7 @@
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/change_api.h"
 #include "orchestrator/api/event_api.h"
+#include "orchestrator/api/preview_json.h"
 #include "orchestrator/api/shown_config.h"
 #include "orchestrator/control/request_error.h"
 #include "orchestrator/sweeps/history.h"
@@ -64,19 +65,28 @@ Json counts_json(const SweepRecord& record) {
   return json;
 }
 
+// "running", "removed"…; null where nothing is known of it, and without a driver.
+Json run_state(control::SweepDriver* driver, const TrialRecord& trial) {
+  if (driver == nullptr || trial.run.empty()) return nullptr;
+  return text_or_null(driver->run_state(trial.run));
+}
+
 // ranking: of the record.
-Json best_json(const SweepRecord& record, const std::vector<sweeps::RankedTrial>& ranking) {
+Json best_json(const SweepRecord& record, const std::vector<sweeps::RankedTrial>& ranking,
+               control::SweepDriver* driver) {
   if (ranking.empty() || !std::isfinite(ranking.front().objective)) return nullptr;
   const TrialRecord& best = record.trials.at(static_cast<std::size_t>(ranking.front().number - 1));
   return {{"trial", best.number},
           {"run", best.run},
+          {"run_state", run_state(driver, best)},
           {"objective", number(ranking.front().objective)},
           {"budget", budget_of(ranking.front(), best)},
           {"values", sweeps::values_json(best.values)}};
 }
 
 Json summary_json(const SweepRecord& record, const std::vector<sweeps::RankedTrial>& ranking,
-                  const std::string& trouble) {
+                  control::SweepDriver* driver) {
+  const std::string trouble = driver == nullptr ? "" : driver->trouble(record.id);
   const sweeps::SweepSettings& settings = record.file.sweep.settings;
   const Json file = sweeps::sweep_json(record.file.sweep);
   Json objective = file.at("objective");
@@ -95,7 +105,7 @@ Json summary_json(const SweepRecord& record, const std::vector<sweeps::RankedTri
           {"concurrency", settings.concurrency},
           {"seed", settings.seed},
           {"counts", counts_json(record)},
-          {"best", best_json(record, ranking)}};
+          {"best", best_json(record, ranking, driver)}};
 }
 
 Json parameter_json(const sweeps::SweepParameter& parameter) {
@@ -119,14 +129,14 @@ Json parameter_json(const sweeps::SweepParameter& parameter) {
   return json;
 }
 
-Json trial_json(const TrialRecord& trial, const std::optional<runs::RunState>& run_state) {
+Json trial_json(const TrialRecord& trial, Json run_state) {
   Json reports = Json::array();
   for (const sweeps::TrialReport& each : trial.reports) {
     reports.push_back({{"budget", each.budget}, {"objective", number(each.objective)}});
   }
   return {{"number", trial.number},
           {"run", text_or_null(trial.run)},
-          {"run_state", run_state ? Json(runs::name_of(*run_state)) : Json()},
+          {"run_state", std::move(run_state)},
           {"state", state_of(trial)},
           {"reason", text_or_null(trial.reason)},
           {"values", sweeps::values_json(trial.values)},
@@ -139,13 +149,12 @@ Json trial_json(const TrialRecord& trial, const std::optional<runs::RunState>& r
           {"ended", moment(trial.ended)}};
 }
 
-// By number, with their places in the ranking. store: null: nothing is known of their runs.
+// By number, with their places in the ranking.
 Json trials_json(const SweepRecord& record, const std::vector<sweeps::RankedTrial>& ranking,
-                 store::Store* store) {
+                 control::SweepDriver* driver) {
   Json trials = Json::array();
   for (const TrialRecord& trial : record.trials) {
-    const auto run = store == nullptr || trial.run.empty() ? std::nullopt : store->run(trial.run);
-    trials.push_back(trial_json(trial, run ? std::optional(run->state) : std::nullopt));
+    trials.push_back(trial_json(trial, run_state(driver, trial)));
   }
   int rank = 0;
   for (const sweeps::RankedTrial& each : ranking) {
@@ -162,9 +171,10 @@ std::vector<sweeps::RankedTrial> ranking_of(const SweepRecord& record) {
   return sweeps::ranking(record.file.sweep.settings, control::history_of(record));
 }
 
-Json sweep_json(const SweepRecord& record, const std::string& trouble, store::Store* store) {
+// driver: null: of what is not submitted.
+Json sweep_json(const SweepRecord& record, control::SweepDriver* driver) {
   const std::vector<sweeps::RankedTrial> ranking = ranking_of(record);
-  Json json = summary_json(record, ranking, trouble);
+  Json json = summary_json(record, ranking, driver);
   json["parameters"] = Json::array();
   for (const sweeps::SweepParameter& each : record.file.sweep.space.parameters()) {
     json["parameters"].push_back(parameter_json(each));
@@ -174,7 +184,7 @@ Json sweep_json(const SweepRecord& record, const std::string& trouble, store::St
     if (budget > 0) json["rungs"].push_back(budget);
   }
   json["config"] = shown_config(trainer::contract::to_json(record.file.run));
-  json["trials"] = trials_json(record, ranking, store);
+  json["trials"] = trials_json(record, ranking, driver);
   return json;
 }
 
@@ -207,7 +217,7 @@ Response list_sweeps(control::SweepDriver* sweeps, const Call& call) {
   std::string last;
   for (; first != found.end() && rows.size() < limit; ++first) {
     last = (*first)->id;
-    rows.push_back(summary_json(**first, ranking_of(**first), sweeps->trouble(last)));
+    rows.push_back(summary_json(**first, ranking_of(**first), sweeps));
   }
   const bool more = first != found.end();
   return json_response(
@@ -218,29 +228,33 @@ Response submit_sweep(control::SweepDriver* sweeps, const Call& call) {
   control::SweepDriver& driver = known(sweeps);
   if (call.flag("dry_run")) {
     SweepRecord record = driver.preview(call.request.body);
+    const std::vector<control::PreviewCheck> checks = driver.check(record);
     for (const sweeps::SweepAction& action : sweeps::next_actions(record.file.sweep, {}).actions) {
       control::carry_out(action, 0, &record);
     }
-    return json_response(200, sweep_json(record, "", nullptr));
+    Json json = sweep_json(record, nullptr);
+    json["checks"] = checks_json(checks);
+    return json_response(200, json);
   }
   const auto accepted =
       driver.submit(call.request.body, key_of(call.request), asker_of(call.request.peer));
-  Response response =
-      json_response(accepted.created ? 201 : 200, sweep_json(*accepted.sweep, "", nullptr));
+  Json json = sweep_json(*accepted.sweep, &driver);
+  json["warnings"] = accepted.doubts;
+  Response response = json_response(accepted.created ? 201 : 200, json);
   response.headers["Location"] = "/api/v1/sweeps/" + accepted.sweep->id;
   return response;
 }
 
-Response show_sweep(control::SweepDriver* sweeps, store::Store& store, const std::string& name) {
+Response show_sweep(control::SweepDriver* sweeps, const std::string& name) {
   const auto shown = known(sweeps).find(name);
-  return json_response(200, sweep_json(*shown, sweeps->trouble(shown->id), &store));
+  return json_response(200, sweep_json(*shown, sweeps));
 }
 
-Response sweep_trials(control::SweepDriver* sweeps, store::Store& store, const std::string& name) {
+Response sweep_trials(control::SweepDriver* sweeps, const std::string& name) {
   const auto shown = known(sweeps).find(name);
   Response response;
   response.content_type = kCsvType;
-  const Json sweep = sweep_json(*shown, "", &store);
+  const Json sweep = sweep_json(*shown, sweeps);
   response.body =
       text::csv_of(text::trial_rows(sweep), text::Audience::Program, text::trial_columns(sweep));
   response.headers["Content-Disposition"] = "attachment; filename=\"" + shown->id + ".csv\"";
@@ -251,7 +265,7 @@ Response stop_sweep(control::SweepDriver* sweeps, const Call& call) {
   control::SweepDriver& driver = known(sweeps);
   const bool changed = driver.stop(call.names.at(0), asker_of(call.request.peer));
   const auto shown = driver.find(call.names.at(0));
-  return json_response(changed ? 202 : 200, sweep_json(*shown, driver.trouble(shown->id), nullptr));
+  return json_response(changed ? 202 : 200, sweep_json(*shown, &driver));
 }
 
 Response remove_sweep(control::SweepDriver* sweeps, const Call& call) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "orchestrator/api/schema_forms.h"
+#include "orchestrator/control/sweep_record.h"
 #include "orchestrator/runs/run.h"
 
 namespace regatta::orchestrator::api::forms {
@@ -10,9 +11,16 @@ namespace {
 
 Json any_value() { return {{"type", {"boolean", "integer", "number", "string"}}}; }
 
+Json run_state() {
+  std::vector<std::string> states = runs::run_state_names();
+  states.emplace_back(control::kRemovedRun);
+  return or_null(one_of(states));
+}
+
 Json summary() {
   const Json best = object({{"trial", integer()},
                             {"run", text()},
+                            {"run_state", run_state()},
                             {"objective", any_number()},
                             {"budget", or_null(integer())},
                             {"values", by_name(any_value())}});
@@ -48,7 +56,7 @@ Json trial() {
   const Json report = object({{"budget", integer()}, {"objective", or_null(any_number())}});
   return object({{"number", integer()},
                  {"run", or_null(text())},
-                 {"run_state", or_null(one_of(runs::run_state_names()))},
+                 {"run_state", run_state()},
                  {"state", one_of({"running", "paused", "finished", "failed", "stopped"})},
                  {"reason", or_null(text())},
                  {"values", by_name(any_value())},
@@ -80,11 +88,13 @@ void add_sweeps(Json* all) {
   json["SweepList"] = object({{"sweeps", list_of({{"$ref", "#/components/schemas/SweepSummary"}})},
                               {"total", integer()},
                               {"next", or_null(text())}});
-  json["Sweep"] =
+  const Json check = object({{"name", text()}, {"good", or_null(flag())}, {"detail", text()}});
+  json["Sweep"] = optionally(
       with(summary(), {{"parameters", list_of(parameter())},
                        {"rungs", list_of(integer())},
                        {"config", or_null(any_object())},
-                       {"trials", list_of({{"$ref", "#/components/schemas/SweepTrial"}})}});
+                       {"trials", list_of({{"$ref", "#/components/schemas/SweepTrial"}})}}),
+      {{"warnings", list_of(text())}, {"checks", list_of(check)}});
   json["SweepTable"] = text();
   json["SweepRemoval"] = object({{"id", text()}});
   json["SweepFile"] = json["RunFile"];

@@ -135,10 +135,7 @@ class Submit : public Command {
   // 0 unless something is known that keeps the run from training.
   [[nodiscard]] int show_preview(const Json& preview) const {
     if (!client_.output.print(preview)) std::cout << text::preview_text(preview);
-    for (const Json& check : preview.value("checks", Json::array())) {
-      if (check.value("good", Json()) == false) return base::meaning(base::Code::User).exit_code;
-    }
-    return 0;
+    return text::may_train(preview) ? 0 : base::meaning(base::Code::User).exit_code;
   }
   // What the controller answers.
   [[nodiscard]] Json post() {

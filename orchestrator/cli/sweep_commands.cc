@@ -15,6 +15,7 @@
 #include "orchestrator/cli/run_file_paths.h"
 #include "orchestrator/cli/usage_error.h"
 #include "orchestrator/sweeps/sweep_file.h"
+#include "orchestrator/text/preview_text.h"
 #include "orchestrator/text/run_csv.h"
 #include "orchestrator/text/sweep_text.h"
 #include "orchestrator/text/terminal.h"
@@ -79,15 +80,18 @@ class SweepSubmit : public Command {
     const base::Path folder = file_ == "-" ? base::Path(".") : base::Path(file_).parent_path();
     make_data_absolute(folder, &file.run);
     if (file.run.from) settle_start(folder, &*file.run.from);
-    std::map<std::string, std::string> headers;
     make_paths_absolute(folder, &file.sweep);
+    std::map<std::string, std::string> headers;
     if (idempotency_key_) headers["Idempotency-Key"] = *idempotency_key_;
     const Client client = client_.connect();
     const Json sweep =
         client.post(dry_run_ ? "/sweeps?dry_run=true" : "/sweeps", sweeps::to_json(file), headers);
     if (dry_run_) {
       if (!client_.output.print(sweep)) std::cout << text::sweep_details(sweep);
-      return 0;
+      return text::may_train(sweep) ? 0 : base::meaning(base::Code::User).exit_code;
+    }
+    for (const Json& warning : sweep.value("warnings", Json::array())) {
+      std::cerr << "regatta: warning: " << base::printable(warning.get<std::string>()) << "\n";
     }
     const std::string id = sweep.value("id", "");
     if (client_.output.is_text()) {
@@ -145,6 +149,11 @@ class SweepList : public Command {
   int run() override {
     const Json answer = client_.connect().get("/sweeps?limit=" + std::to_string(limit_) +
                                               (state_.empty() ? "" : "&state=" + encoded(state_)));
+    if (client_.output.format() == Format::Csv) {
+      print(text::csv_of(text::sweep_rows(answer.at("sweeps")), text::reader_of_stdout(),
+                         text::sweep_columns()));
+      return 0;
+    }
     if (client_.output.print(answer)) return 0;
     if (answer.at("sweeps").empty()) {
       std::cerr << "no sweeps; 'regatta sweep submit FILE' makes one\n";
@@ -170,8 +179,12 @@ class SweepShow : public SweepCommand {
                      {"trials", "run", "SweepTrial"}, program) {}
 
   int run() override {
-    const Json sweep = client().connect().get(address());
-    if (client().output.format() == Format::Csv) {
+    Json sweep = client().connect().get(address());
+    const Format format = client().output.format();
+    if (format == Format::Csv || format == Format::Name) {
+      sweep["trials"] = text::best_first(sweep.at("trials"));
+    }
+    if (format == Format::Csv) {
       print(text::csv_of(text::trial_rows(sweep), text::reader_of_stdout(),
                          text::trial_columns(sweep)));
     } else if (!client().output.print(sweep)) {
@@ -198,7 +211,14 @@ class SweepBest : public SweepCommand {
                         "no trial of " + base::printable(sweep.value("id", "")) +
                             " has an objective so far; `regatta sweep show` tells of each");
     }
-    if (!client().output.print(best)) std::cout << text::best_text(sweep);
+    if (client().output.print(best)) {
+      if (best.value("run_state", Json()) == "removed") {
+        std::cerr << "regatta: warning: run " << base::printable(best.value("run", ""))
+                  << " was removed\n";
+      }
+    } else {
+      std::cout << text::best_text(sweep);
+    }
     return 0;
   }
 };

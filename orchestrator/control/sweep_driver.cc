@@ -28,6 +28,9 @@ std::string words_of(const TrialRecord& trial, const std::string& sweep) {
   return sweep + ", trial " + std::to_string(trial.number) + ": " + trial.reason;
 }
 
+// The name of the sweep in an id as new_id() makes it, which has its first kLongestBegin bytes.
+std::string name_in(const std::string& id) { return id.substr(0, id.rfind('-')); }
+
 // Paths as of a run that is submitted: absolute ones alone.
 void settle_paths(sweeps::SweepFile* file) {
   plan::settle_short_start(&file->run);
@@ -110,7 +113,7 @@ void SweepDriver::load() {
     return found;
   });
   std::map<std::string, Shown> sweeps;
-  std::vector<std::string> faults;
+  std::map<std::string, std::string> damaged;
   for (const auto& [name, text] : texts) {
     try {
       auto record = std::make_shared<SweepRecord>(parse_sweep_record(text));
@@ -119,14 +122,16 @@ void SweepDriver::load() {
       }
       sweeps[record->id] = std::move(record);
     } catch (const base::Error& error) {
-      faults.push_back(base::printable((directory_ / name).string()) +
-                       " is left out: " + error.what());
-      base::log(base::LogLevel::Warning, faults.back());
+      const std::string fault = base::printable((directory_ / name).string()) +
+                                " is left out: " + error.what() +
+                                "; mend or remove the file, then start `regatta serve` again";
+      damaged[name.substr(0, name.rfind(kEnding))] = fault;
+      base::log(base::LogLevel::Warning, fault);
     }
   }
   const std::scoped_lock lock(mutex_);
   sweeps_.merge(sweeps);
-  faults_ = std::move(faults);
+  damaged_ = std::move(damaged);
   load_trouble_.clear();
   loaded_ = true;
 }
@@ -176,9 +181,9 @@ SweepRecord SweepDriver::preview(const std::string& body) const {
   record.file = sweeps::parse_sweep_file(body, "sweep file");
   sweeps::check_trials(record.file, kTriedAtOnce);
   record.body_digest = base::digest_of(sweeps::to_json(record.file));
+  settle_paths(&record.file);
   record.created_utc = clock_.utc_seconds();
   return record;
-  settle_paths(&record.file);
 }
 
 std::optional<SweepDriver::Shown> SweepDriver::submitted_before(const std::string& key,
@@ -199,7 +204,7 @@ SweepDriver::Accepted SweepDriver::submit(const std::string& body,
                                           const std::string& by) {
   if (idempotency_key) check_key(*idempotency_key);
   auto record = std::make_shared<SweepRecord>(preview(body));
-  check_inputs(*record);
+  const std::vector<std::string> doubts = check_inputs(*record);
   record->owner = by;
   record->idempotency_key = idempotency_key;
   {
@@ -208,7 +213,7 @@ SweepDriver::Accepted SweepDriver::submit(const std::string& body,
     (void)all();  // which are read
     if (idempotency_key) {
       if (auto before = submitted_before(*idempotency_key, record->body_digest)) {
-        return {*before, false};
+        return {*before, false, doubts};
       }
     }
     record->id = new_id(record->file.run.name);
@@ -217,8 +222,11 @@ SweepDriver::Accepted SweepDriver::submit(const std::string& body,
     sweeps_[record->id] = record;
   }
   note("sweep.submitted", by, record->id);
+  for (const std::string& doubt : doubts) {
+    base::log(base::LogLevel::Warning, "sweep " + record->id + ": " + doubt);
+  }
   wake();
-  return {record, true};
+  return {record, true, doubts};
 }
 
 void SweepDriver::refuse_used_key(const std::string& idempotency_key) {
@@ -238,6 +246,10 @@ bool SweepDriver::stop(const std::string& name, const std::string& by) {
     return stopped = record->stops = true;
   });
   if (!stopped) return false;
+  {
+    const std::scoped_lock lock(mutex_);
+    troubles_.erase(id);  // what kept the next trial keeps no run from being cancelled
+  }
   note("sweep.stop_asked", by, id);
   wake();
   return true;
@@ -250,6 +262,11 @@ void SweepDriver::remove(const std::string& name, const std::string& by) {
     if (!held) throw base::Error(Code::Retry, directory_.string() + " does not answer; try again");
     const Shown last = shown(id);
     if (last == nullptr) return;
+    if (last->state == SweepState::Running && last->stops) {
+      throw base::Error(
+          Code::Conflict,
+          "sweep " + id + " is stopping; try again when its runs have written their checkpoints");
+    }
     if (last->state == SweepState::Running) {
       throw base::Error(Code::Conflict, "sweep " + id + " goes on; stop it first");
     }
@@ -298,6 +315,12 @@ SweepDriver::Shown SweepDriver::find(const std::string& name) {
                                           "; name one by its id: " + named[0]->id + ", " +
                                           named[1]->id + (named.size() > 2 ? ", …" : ""));
   }
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [id, fault] : damaged_) {
+      if (id == name || name_in(id) == name) throw base::Error(Code::Operator, fault);
+    }
+  }
   const auto meant = base::closest(name, names);
   throw base::Error(Code::NotFound, "no sweep " + shown_name +
                                         (meant ? "; did you mean '" + *meant + "'?"
@@ -306,7 +329,8 @@ SweepDriver::Shown SweepDriver::find(const std::string& name) {
 
 std::vector<std::string> SweepDriver::faults() {
   const std::scoped_lock lock(mutex_);
-  std::vector<std::string> all = faults_;
+  std::vector<std::string> all;
+  for (const auto& [id, fault] : damaged_) all.push_back(fault);
   if (!load_trouble_.empty()) all.push_back("the sweeps cannot be read: " + load_trouble_);
   for (const auto& [id, trouble] : troubles_) {
     if (!trouble.why.empty()) all.push_back("sweep " + id + " stands still: " + trouble.why);

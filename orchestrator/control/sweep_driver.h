@@ -49,14 +49,19 @@ class SweepDriver {
 
   struct Accepted {
     Shown sweep;
-    bool created = false;  // false: the same request had been made before
+    bool created = false;               // false: the same request had been made before
+    std::vector<std::string> doubts{};  // as Controller::Accepted has them
   };
   // body: a run file with a section `sweep`, YAML or JSON. by, key: as Controller::submit() has
-  // them. Code::User for a bad one, also where the values of one of the first trials are no run.
+  // them. Code::User for a bad one, also where the values of one of the first trials are no run,
+  // and for datasets and `from` that are seen not to fit: of one trial, or of eight where
+  // parameters are about these.
   Accepted submit(const std::string& body, const std::optional<std::string>& idempotency_key,
                   const std::string& by);
   // What submit() would keep, without an id. Changes nothing.
   [[nodiscard]] SweepRecord preview(const std::string& body) const;
+  // Of the same trials that submit() looks at, what Controller::preview() checks, each once.
+  [[nodiscard]] std::vector<PreviewCheck> check(const SweepRecord& record);
   // Code::Conflict where a sweep was submitted with it: of sweeps and runs a key is one.
   void refuse_used_key(const std::string& idempotency_key);
   // Has no trial begin or go on, and cancels those that train. False where it is over, or stops
@@ -73,6 +78,9 @@ class SweepDriver {
   [[nodiscard]] std::vector<std::string> faults();
   // Why this one does not go on at the moment; empty: it does.
   [[nodiscard]] std::string trouble(const std::string& id);
+
+  // The state of a trial's run, or kRemovedRun; empty where that is not known at the moment.
+  [[nodiscard]] std::string run_state(const std::string& run);
 
   // Of its thread, or of a test's: one look at each sweep that goes on, once those of the runs
   // directory are read. Trouble with one is told and costs the others nothing; a file that is
@@ -95,10 +103,11 @@ class SweepDriver {
                                                       const std::string& digest);
   Shown update(const std::string& id, const Change& change);
 
-  void check_inputs(const SweepRecord& record);
+  [[nodiscard]] std::vector<std::string> check_inputs(const SweepRecord& record);
   bool advance(const std::string& id);
   [[nodiscard]] bool decide(SweepRecord* record);
   [[nodiscard]] bool observe(const SweepRecord& record, TrialRecord* trial);
+  [[nodiscard]] bool knows_all_runs();
   [[nodiscard]] bool goes_on(const SweepRecord& record, const TrialRecord& trial);
   void cancel_runs(const SweepRecord& record);
   [[nodiscard]] bool ask(const SweepRecord& record, TrialRecord* trial);
@@ -122,8 +131,8 @@ class SweepDriver {
   };
   std::map<std::string, Trouble> troubles_;  // by id
   bool loaded_ = false;
-  std::string load_trouble_;         // why they are not; empty: nothing is known
-  std::vector<std::string> faults_;  // of files
+  std::string load_trouble_;                    // why they are not; empty: nothing is known
+  std::map<std::string, std::string> damaged_;  // what is wrong with files, by the id in their name
   bool woken_ = false, ends_ = false;
   std::condition_variable wake_;
   std::thread thread_;  // last

@@ -24,6 +24,9 @@ struct TrialRecord : sweeps::SweepTrial {
 // The reason of a trial that did not come to its goal because its sweep was stopped.
 inline constexpr const char* kStoppedReason = "the sweep was stopped";
 
+// The state of a trial's run that is there no more, beside the names of runs::RunState.
+inline constexpr const char* kRemovedRun = "removed";
+
 struct SweepRecord {
   std::string id;
   double created_utc = 0;

@@ -79,10 +79,9 @@ bool any_runs(const SweepRecord& record) {
                      [](const TrialRecord& each) { return each.state == TrialState::Running; });
 }
 
-}  // namespace
-
-// Datasets and what runs begin with, of the first trials: of one where no parameter is about them.
-void SweepDriver::check_inputs(const SweepRecord& record) {
+// Those whose datasets and `from` are looked at: the first one, or several where parameters are
+// about these.
+std::vector<trainer::contract::RunConfig> first_runs(const SweepRecord& record) {
   const auto is_about = [](const sweeps::SweepParameter& each) {
     return each.key.rfind("data.", 0) == 0 || each.key.rfind("from.", 0) == 0;
   };
@@ -90,15 +89,38 @@ void SweepDriver::check_inputs(const SweepRecord& record) {
   const bool several = std::any_of(parameters.begin(), parameters.end(), is_about);
   sweeps::Sweep asked = record.file.sweep;
   asked.settings.concurrency = several ? kInputsLookedAt : 1;
+  std::vector<trainer::contract::RunConfig> runs;
   for (const sweeps::SweepAction& action : sweeps::next_actions(asked, {}).actions) {
     const auto* const start = std::get_if<sweeps::StartTrial>(&action);
-    if (start == nullptr) continue;
-    const std::vector<std::string> doubts =
-        controller_.check_inputs(sweeps::trial_config(record.file, *start));
-    for (const std::string& doubt : doubts) {
-      base::log(base::LogLevel::Warning, "a sweep is submitted: " + doubt);
+    if (start != nullptr) runs.push_back(sweeps::trial_config(record.file, *start));
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<std::string> SweepDriver::check_inputs(const SweepRecord& record) {
+  std::vector<std::string> doubts;
+  for (const trainer::contract::RunConfig& run : first_runs(record)) {
+    for (const std::string& doubt : controller_.check_inputs(run)) {
+      const bool known = std::find(doubts.begin(), doubts.end(), doubt) != doubts.end();
+      if (!known) doubts.push_back(doubt);
     }
   }
+  return doubts;
+}
+
+std::vector<PreviewCheck> SweepDriver::check(const SweepRecord& record) {
+  std::vector<PreviewCheck> checks;
+  for (const trainer::contract::RunConfig& run : first_runs(record)) {
+    for (PreviewCheck& check : controller_.preview(trainer::contract::to_json(run), {}).checks) {
+      const bool known = std::any_of(checks.begin(), checks.end(), [&](const PreviewCheck& other) {
+        return other.name == check.name && other.detail == check.detail;
+      });
+      if (!known) checks.push_back(std::move(check));
+    }
+  }
+  return checks;
 }
 
 // Decides, writes it down, then asks for what follows from it; true where there is more to ask for.
@@ -182,14 +204,24 @@ bool SweepDriver::goes_on(const SweepRecord& record, const TrialRecord& trial) {
   return run->state == runs::RunState::Succeeded && run->summary.steps >= goal_steps(record, trial);
 }
 
+// Whether a run that is not known is not there. One that cannot be read at the moment may be.
+bool SweepDriver::knows_all_runs() {
+  const auto adoption = controller_.adoption();
+  return adoption.done && adoption.refused == 0;
+}
+
+std::string SweepDriver::run_state(const std::string& id) {
+  if (const auto run = controller_.store().run(id)) return runs::name_of(run->state);
+  return knows_all_runs() ? kRemovedRun : "";
+}
+
 // What has become of the run of a trial that trains.
 bool SweepDriver::observe(const SweepRecord& record, TrialRecord* trial) {
   const double now = clock_.utc_seconds();
   if (trial->run.empty()) return false;
   const auto run = controller_.store().run(trial->run);
   if (!run) {
-    // One that cannot be read at the moment is not gone.
-    if (controller_.adoption().refused > 0) return false;
+    if (!knows_all_runs()) return false;
     end(trial, TrialState::Failed, "its run was removed", now);
     return true;
   }

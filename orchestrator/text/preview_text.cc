@@ -1,5 +1,6 @@
 #include "orchestrator/text/preview_text.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -36,6 +37,20 @@ std::string verdict_of(const Json& check) {
 
 }  // namespace
 
+std::vector<std::vector<std::string>> check_rows(const Json& preview) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& check : preview.value("checks", Json::array())) {
+    rows.push_back({text_of(check, "name"), verdict_of(check) + "  " + text_of(check, "detail")});
+  }
+  return rows;
+}
+
+bool may_train(const Json& preview) {
+  const Json checks = preview.value("checks", Json::array());
+  return std::none_of(checks.begin(), checks.end(),
+                      [](const Json& check) { return check.value("good", Json()) == false; });
+}
+
 std::string preview_text(const Json& preview) {
   std::vector<std::vector<std::string>> rows{
       {"would submit", text_of(preview, "name") + " to " + text_of(preview, "scheduler")},
@@ -51,9 +66,7 @@ std::string preview_text(const Json& preview) {
     command += (command.empty() ? "" : " ") + base::shown_word(word);
   }
   rows.push_back({"command", command});
-  for (const Json& check : preview.value("checks", Json::array())) {
-    rows.push_back({text_of(check, "name"), verdict_of(check) + "  " + text_of(check, "detail")});
-  }
+  for (const auto& row : check_rows(preview)) rows.push_back(row);
   std::string out = table(rows);
   const std::string script = text_of(preview, "script");
   if (script.empty()) return out;

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/wording.h"
+#include "orchestrator/text/preview_text.h"
 #include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::text {
@@ -17,6 +18,38 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kNone = "-";
 constexpr const char* kColumns[] = {"number", "rank",      "state",  "objective", "budget", "goal",
                                     "run",    "run_state", "reason", "started",   "ended"};
+
+// Of a sweep in a table.
+constexpr const char* kSweepColumns[] = {"id",
+                                         "name",
+                                         "state",
+                                         "stops",
+                                         "reason",
+                                         "created",
+                                         "ended",
+                                         "owner",
+                                         "method",
+                                         "objective.kind",
+                                         "objective.direction",
+                                         "objective.metric",
+                                         "budget.unit",
+                                         "budget.min",
+                                         "budget.max",
+                                         "budget.factor",
+                                         "concurrency",
+                                         "seed",
+                                         "counts.planned",
+                                         "counts.tried",
+                                         "counts.running",
+                                         "counts.paused",
+                                         "counts.finished",
+                                         "counts.failed",
+                                         "counts.stopped",
+                                         "best.trial",
+                                         "best.run",
+                                         "best.run_state",
+                                         "best.objective",
+                                         "best.budget"};
 
 // A figure of a trial with as many digits as tell it from others.
 std::string figure(const Json& value) {
@@ -49,15 +82,32 @@ std::string state_text(const Json& sweep) {
   return state == "running" && sweep.value("stops", false) ? "stopping" : state;
 }
 
-std::vector<Json> in_order(const Json& trials) {
-  std::vector<Json> rows(trials.begin(), trials.end());
-  const auto rank = [](const Json& trial) {
-    const Json value = trial.value("rank", Json());
-    return value.is_number() ? value.get<int>() : 1 << 30;
-  };
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const Json& a, const Json& b) { return rank(a) < rank(b); });
-  return rows;
+// Decided on, and its run waits for a place.
+bool is_queued(const Json& sweep, const Json& trial) {
+  if (text_of(sweep, "id").empty() || text_of(trial, "state") != "running") return false;
+  return trial.value("run", Json()).is_null() || text_of(trial, "run_state") == "queued";
+}
+
+// trial: or the best one.
+std::string run_text(const Json& trial) {
+  return word(trial.value("run", Json())) +
+         (text_of(trial, "run_state") == "removed" ? " (removed)" : "");
+}
+
+// "2 running, 198 queued, 0 paused…"
+std::string counts_text(const Json& sweep) {
+  std::int64_t queued = 0;
+  for (const Json& trial : sweep.at("trials")) queued += is_queued(sweep, trial) ? 1 : 0;
+  const Json counts = sweep.value("counts", Json::object());
+  std::string text;
+  for (const char* const state : {"running", "queued", "paused", "finished", "failed", "stopped"}) {
+    const std::string_view name = state;
+    std::int64_t count = name == "queued" ? queued : counts.value(state, std::int64_t{0});
+    if (name == "running") count = std::max<std::int64_t>(0, count - queued);
+    if (count == 0 && (name == "queued" || name == "stopped")) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + state;
+  }
+  return text;
 }
 
 std::string trial_table(const Json& sweep) {
@@ -67,10 +117,11 @@ std::string trial_table(const Json& sweep) {
   head.insert(head.end(), keys.begin(), keys.end());
   std::vector<std::vector<std::string>> rows{head};
   bool any_reason = false;
-  for (const Json& trial : in_order(sweep.at("trials"))) {
+  for (const Json& trial : best_first(sweep.at("trials"))) {
     rows.push_back({word(trial.value("rank", Json())), word(trial.value("number", Json())),
-                    text_of(trial, "state"), figure(trial.value("objective", Json())),
-                    word(trial.value("budget", Json())), word(trial.value("run", Json()))});
+                    is_queued(sweep, trial) ? "queued" : text_of(trial, "state"),
+                    figure(trial.value("objective", Json())), word(trial.value("budget", Json())),
+                    run_text(trial)});
     for (const std::string& key : keys) {
       rows.back().push_back(word(trial.at("values").value(key, Json())));
     }
@@ -106,10 +157,9 @@ std::string best_text(const Json& sweep) {
   const Json best = sweep.value("best", Json());
   if (!best.is_object()) return "";
   const Json budget = best.value("budget", Json());
-  std::string text = "trial " + word(best.value("trial", Json())) + ", run " +
-                     base::printable(word(best.value("run", Json()))) + ": " +
-                     base::printable(objective_name(sweep)) + " " +
-                     figure(best.value("objective", Json()));
+  std::string text =
+      "trial " + word(best.value("trial", Json())) + ", run " + base::printable(run_text(best)) +
+      ": " + base::printable(objective_name(sweep)) + " " + figure(best.value("objective", Json()));
   if (budget.is_number()) {
     text += " after " + word(budget) + " " +
             base::printable(text_of(sweep.value("budget", Json::object()), "unit"));
@@ -130,25 +180,51 @@ std::string sweep_details(const Json& sweep) {
                            (maximizes ? "more " : "less ") + base::printable(objective_name(sweep));
   if (text_of(sweep, "id").empty()) {
     return base::printable(text_of(sweep, "name")) + " would be a " + what + " by " +
-           count_of(sweep, "planned") + " trials; nothing is submitted. First:\n\n" +
-           trial_table(sweep);
+           count_of(sweep, "planned") + " trials; nothing is submitted.\n" +
+           table(check_rows(sweep)) + "First:\n\n" + trial_table(sweep);
   }
   std::string text =
       base::printable(text_of(sweep, "id")) + ": " + state_text(sweep) + ", " + what + "\n";
   if (const std::string reason = text_of(sweep, "reason"); !reason.empty()) {
     text += "stands still: " + base::printable(reason) + "\n";
   }
-  text += count_of(sweep, "tried") + " of " + count_of(sweep, "planned") + " trials: ";
-  std::string counts;
-  for (const char* const state : {"running", "paused", "finished", "failed", "stopped"}) {
-    const std::string count = count_of(sweep, state);
-    if (std::string_view(state) == "stopped" && count == "0") continue;
-    counts += (counts.empty() ? "" : ", ") + count + " " + state;
-  }
-  text += counts + "\n";
+  text += count_of(sweep, "tried") + " of " + count_of(sweep, "planned") +
+          " trials: " + counts_text(sweep) + "\n";
   const std::string best = best_text(sweep);
   text += best.empty() ? "no trial has an objective so far\n" : "best: " + best;
   return sweep.at("trials").empty() ? text : text + "\n" + trial_table(sweep);
+}
+
+Json sweep_rows(const Json& sweeps) {
+  Json rows = Json::array();
+  for (const Json& sweep : sweeps) {
+    Json row = Json::object();
+    for (const std::string key : kSweepColumns) {
+      const std::size_t dot = key.find('.');
+      const Json part = sweep.value(key.substr(0, dot), Json());
+      const bool below = dot != std::string::npos;
+      row[key] = below && part.is_object() ? part.value(key.substr(dot + 1), Json())
+                 : below                   ? Json()
+                                           : part;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<std::string> sweep_columns() {
+  return {std::begin(kSweepColumns), std::end(kSweepColumns)};
+}
+
+Json best_first(const Json& trials) {
+  std::vector<Json> rows(trials.begin(), trials.end());
+  const auto rank = [](const Json& trial) {
+    const Json value = trial.value("rank", Json());
+    return value.is_number() ? value.get<int>() : 1 << 30;
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const Json& a, const Json& b) { return rank(a) < rank(b); });
+  return rows;
 }
 
 Json trial_rows(const Json& sweep) {

@@ -14,6 +14,12 @@ namespace regatta::orchestrator::text {
 // The best trial and its values; empty where there is none so far.
 [[nodiscard]] std::string best_text(const nlohmann::ordered_json& sweep);
 
+// The sweeps as rows without mappings, whose keys have those of a mapping behind a dot: "best.run".
+[[nodiscard]] nlohmann::ordered_json sweep_rows(const nlohmann::ordered_json& sweeps);
+[[nodiscard]] std::vector<std::string> sweep_columns();
+
+// The ranked trials in their order, then the others by number.
+[[nodiscard]] nlohmann::ordered_json best_first(const nlohmann::ordered_json& trials);
 // The trials as rows without lists: a key for each parameter, null where it is not active.
 [[nodiscard]] nlohmann::ordered_json trial_rows(const nlohmann::ordered_json& sweep);
 // Their keys, also where there is no trial.

@@ -169,6 +169,12 @@ TEST_F(SweepDriverTest, AStopEndsItsRunsAndBeginsNone) {
   EXPECT_THROW(driver_->remove(id, ""), base::Error);
   EXPECT_TRUE(driver_->stop(id, "uid 9"));
   EXPECT_FALSE(driver_->stop(id, "uid 9"));
+  try {
+    driver_->remove(id, "");
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is stopping; try again"));
+  }
   const auto record = play(id);
   EXPECT_EQ(record->state, SweepState::Stopped);
   ASSERT_EQ(record->trials.size(), 2U);
@@ -254,12 +260,6 @@ TEST_F(SweepDriverTest, WhatNoRunCouldBeginWithIsRefused) {
   EXPECT_TRUE(driver_->all().empty());
 }
 
-TEST_F(SweepDriverTest, OneKeyIsOneSweep) {
-  const auto first = driver_->submit(grid(1), "key-1", "uid 7");
-  EXPECT_TRUE(first.created);
-  restart();
-  const auto again = driver_->submit(grid(1), "key-1", "uid 7");
-  EXPECT_FALSE(again.created);
 // Each trial would fail by it.
 TEST_F(SweepDriverTest, PathsThatAreNotAbsoluteAreRefused) {
   const auto refused = [&](const std::string& text) {
@@ -312,6 +312,12 @@ TEST_F(SweepDriverTest, ARunThatWasRemovedIsSaid) {
   EXPECT_EQ(best_of(*sweep(id)), 5);
 }
 
+TEST_F(SweepDriverTest, OneKeyIsOneSweep) {
+  const auto first = driver_->submit(grid(1), "key-1", "uid 7");
+  EXPECT_TRUE(first.created);
+  restart();
+  const auto again = driver_->submit(grid(1), "key-1", "uid 7");
+  EXPECT_FALSE(again.created);
   EXPECT_EQ(again.sweep->id, first.sweep->id);
   try {
     (void)driver_->submit(grid(2), "key-1", "uid 7");
@@ -361,7 +367,27 @@ TEST_F(SweepDriverTest, DamagedFilesAreLeftOut) {
   EXPECT_EQ(driver_->all()[0]->id, good);
   EXPECT_EQ(driver_->faults().size(), 9U);
   EXPECT_THAT(driver_->faults(), testing::Each(testing::Not(HasSubstr("json.exception"))));
+  // Whoever asks for one of them learns what is wrong with it, and what to do.
+  for (const char* const name : {"bad-1", "bad", "copy"}) {
+    try {
+      (void)driver_->find(name);
+      FAIL();
+    } catch (const base::Error& error) {
+      EXPECT_EQ(error.code(), base::Code::Operator);
+      EXPECT_THAT(error.what(), HasSubstr("json is left out: "));
+      EXPECT_THAT(error.what(), HasSubstr("mend or remove the file, then start"));
+    }
+  }
+  EXPECT_THROW((void)driver_->find("ba"), base::Error);
   EXPECT_EQ(play(good)->state, SweepState::Done);
+  // As it says.
+  for (int i = 1; i <= 7; ++i) {
+    std::filesystem::remove(directory / ("bad-" + std::to_string(i) + ".json"));
+  }
+  std::filesystem::remove(directory / "copy.json");
+  std::filesystem::remove(directory / "folder.json");
+  restart();
+  EXPECT_TRUE(driver_->faults().empty());
 }
 
 TEST(SweepRecord, IsReadBackAsItWasWritten) {

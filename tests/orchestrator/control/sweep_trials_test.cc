@@ -237,5 +237,15 @@ TEST_F(SweepTrialsTest, ManyFailuresInARowWaitAndAreTakenUpWhenResumed) {
   EXPECT_EQ(driver_->trouble(id), "");
 }
 
+TEST_F(SweepTrialsTest, OneThatStopsSaysNothingOfTrialsThatWouldBegin) {
+  const std::string id = submit_sweep(grid(1));
+  const Trainer fails = [](const RunConfig&) { return Ending{0.1, "error", 20, 10}; };
+  for (int i = 0; i < 30 && driver_->trouble(id).empty(); ++i) round(fails);
+  EXPECT_THAT(driver_->trouble(id), HasSubstr("the next one begins"));
+  EXPECT_TRUE(driver_->stop(id, ""));
+  EXPECT_EQ(driver_->trouble(id), "");
+  EXPECT_EQ(play(id)->state, SweepState::Stopped);
+}
+
 }  // namespace
 }  // namespace regatta::orchestrator

@@ -185,13 +185,27 @@ def the_commands_tell_of_it(build):
     best = max(values, key=lambda number: (values[number], -number))
     assert sweep["best"]["trial"] == best, (values, sweep["best"])
     rows = list(csv.DictReader(io.StringIO(controller.ask("sweep", "show", sweep_id, "-o", "csv"))))
-    assert [row["seed"] for row in rows] == ["1", "2", "3"] and {row["state"] for row in rows} == {"finished"}
+    assert [row["rank"] for row in rows] == ["1", "2", "3"] and {row["state"] for row in rows} == {"finished"}
+    by_rank = [trial["run"] for trial in sorted(sweep["trials"], key=lambda trial: trial["rank"])]
+    assert [row["run"] for row in rows] == by_rank, rows
+    assert controller.ask("sweep", "show", sweep_id, "-o", "name").split() == by_rank
+    listed = list(csv.DictReader(io.StringIO(controller.ask("sweep", "ls", "-o", "csv"))))
+    assert len(listed) == 1 and not [cell for cell in listed[0].values() if "{" in cell or "[" in cell], listed
+    assert listed[0]["best.run"] == sweep["best"]["run"] and listed[0]["counts.finished"] == "3", listed
+    assert float(listed[0]["best.objective"]) == sweep["best"]["objective"], listed
     assert controller.ask("sweep", "best", sweep_id, "-o", "name").strip() == sweep["best"]["run"]
     assert f"trial {best}, run {sweep['best']['run']}: mlm_accuracy" in controller.ask("sweep", "best", sweep_id)
     assert sweep_id in controller.ask("sweep", "ls")
     assert controller.ask("sweep", "ls", "-o", "name").strip() == sweep_id
     assert controller.ask("sweep", "ls", "--state", "running", "-o", "csv").count("\n") == 1
     assert "is over" in controller.ask("sweep", "stop", sweep_id)
+    gone = sweep["best"]["run"]
+    controller.ask("rm", "--yes", gone)
+    assert f"run {gone} (removed): mlm_accuracy" in controller.ask("sweep", "best", sweep_id)
+    assert f"{gone} (removed)" in controller.ask("sweep", "show", sweep_id)
+    said = subprocess.run([controller.regatta, "sweep", "best", sweep_id, "-o", "name", "--server", server_of(home / "state")],
+                          capture_output=True, text=True)
+    assert said.stdout.strip() == gone and f"run {gone} was removed" in said.stderr, said
     events = controller.ask("events", "--kind", "sweep", "-o", "json")
     assert "sweep.submitted" in events and "sweep.done" in events, events
     assert "its runs stay" in controller.ask("sweep", "rm", sweep_id)
@@ -230,6 +244,23 @@ def what_cannot_be_is_said_at_once(build):
     ]:
         said = controller.ask("sweep", "submit", write(home, "bad", text), code=7)
         assert why in said and said.count("\n") == 1, said
+    # A dataset that is not there: a dry run says NO, as that of a run does, and a submission warns.
+    lost = GRID.replace("seed: {kind: choice, values: [1, 2, 3]}", "data.path: {kind: choice, values: [data, lost]}")
+    file = write(home, "lost", lost)
+    dry = subprocess.run([controller.regatta, "sweep", "submit", file, "--dry-run", "--server", server_of(home / "state")],
+                         capture_output=True, text=True, cwd=home)
+    assert dry.returncode == 7 and "NO  no dataset in " + str(home / "lost") in dry.stdout, dry
+    assert "ok  " in dry.stdout, dry
+    told = subprocess.run([controller.regatta, "sweep", "submit", file, "--wait", "--server", server_of(home / "state")],
+                          capture_output=True, text=True, cwd=home, timeout=120)
+    assert f"warning: no dataset in {home / 'lost'}" in told.stderr, told
+    # Values that are paths are of the file's folder.
+    trials = controller.sweep("lost")["trials"]
+    assert [trial["values"]["data.path"] for trial in trials] == [str(home / "data"), str(home / "lost")], trials
+    assert trials[0]["state"] == "finished" and trials[1]["state"] == "failed", trials
+    controller.ask("sweep", "rm", "lost")
+    for trial in trials:
+        controller.ask("rm", "--yes", trial["run"])
     said = controller.ask("submit", write(home, "bad", GRID), code=7)
     assert "regatta sweep submit" in said, said
     assert json.loads(controller.ask("sweep", "ls", "-o", "json"))["total"] == 0

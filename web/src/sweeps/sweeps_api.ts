@@ -61,7 +61,7 @@ export interface Parameter {
 export interface Trial {
   number: number;
   run: string | null;
-  run_state: State | null;
+  run_state: State | "removed" | null;
   state: "running" | "paused" | "finished" | "failed" | "stopped";
   reason: string | null;
   values: Values;
