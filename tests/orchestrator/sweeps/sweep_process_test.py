@@ -271,15 +271,17 @@ def what_cannot_be_is_said_at_once(build):
 def a_stop_ends_its_runs(build):
     home = place(build)
     controller = Controller(build, home)
-    long = GRID.replace("{max: 4}", "{max: 100000}")
+    long = GRID.replace("{max: 4}", "{max: 100000}").replace("concurrency: 2", "concurrency: 6").replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]")
     name = controller.ask("sweep", "submit", write(home, "long", long)).strip()
     deadline = time.monotonic() + 60
-    while not any(trial["run_state"] == "running" for trial in controller.sweep(name)["trials"]):
+    while sorted(str(trial["run_state"]) for trial in controller.sweep(name)["trials"]) != ["queued"] * 2 + ["running"] * 4:
         assert time.monotonic() < deadline
         time.sleep(0.2)
+    told = controller.ask("sweep", "show", name)  # of four places (--parallel)
+    assert "6 of 6 trials: 4 running, 2 queued, 0 paused" in told, told
     assert "stops" in controller.ask("sweep", "stop", name)
     sweep = controller.until_over(name, 120)
-    assert sweep["state"] == "stopped" and sweep["counts"]["tried"] == 2, sweep["counts"]
+    assert sweep["state"] == "stopped" and sweep["counts"]["tried"] == 6, sweep["counts"]
     for trial in sweep["trials"]:
         assert trial["run_state"] in ("cancelled", "succeeded"), trial
         assert trial["reason"] == "the sweep was stopped", trial
