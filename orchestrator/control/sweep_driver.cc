@@ -262,13 +262,11 @@ void SweepDriver::remove(const std::string& name, const std::string& by) {
     if (!held) throw base::Error(Code::Retry, directory_.string() + " does not answer; try again");
     const Shown last = shown(id);
     if (last == nullptr) return;
-    if (last->state == SweepState::Running && last->stops) {
-      throw base::Error(
-          Code::Conflict,
-          "sweep " + id + " is stopping; try again when its runs have written their checkpoints");
-    }
     if (last->state == SweepState::Running) {
-      throw base::Error(Code::Conflict, "sweep " + id + " goes on; stop it first");
+      const char* const what =
+          last->stops ? " is stopping; try again when its runs have written their checkpoints"
+                      : " goes on; stop it first";
+      throw base::Error(Code::Conflict, "sweep " + id + what);
     }
     controller_.check_lease();
     on_disk([files = &files_, path = directory_ / (id + kEnding)] {
