@@ -1,7 +1,6 @@
 // The runs of an experiment with their figures, which are of all steps of each run that succeeded.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>

@@ -168,7 +168,7 @@ const std::vector<std::string>& run_order_names() {
 ParallelExperiment parse_parallel_experiment(std::string_view text, const std::string& source) {
   ParallelExperiment experiment;
   std::vector<Table> items;
-  int growth_line = 0;
+  std::optional<Table> batch;
   experiment.run = trainer::contract::parse_run_config(text, source, [&](Table& root) {
     if (!root.has("experiment")) {
       root.fail("experiment", "missing; add it with layouts and seeds, or use `regatta submit`");
@@ -184,13 +184,10 @@ ParallelExperiment parse_parallel_experiment(std::string_view text, const std::s
     experiment.seeds = read_seeds(section);
     section.read_enum("order", run_order_names(), &experiment.order);
     section.finish();
-    if (root.is_table("batch")) growth_line = root.table("batch").line("growth");
+    batch.emplace(root.table("batch"));
   });
   if (trainer::contract::grows(experiment.run)) {
-    throw base::Error(base::Code::User,
-                      source + ":" + text_of(growth_line) +
-                          ": batch.growth: layouts are compared at one batch size; leave it out",
-                      "batch.growth");
+    batch->fail("growth", "layouts are compared at one batch size; leave it out");
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
     check_layout(experiment.run, experiment.layouts[i], items[i]);
