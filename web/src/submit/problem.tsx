@@ -33,11 +33,13 @@ function reason({ message, key }: Problem): string {
 
 export function ProblemPanel({
   problem,
+  sent,
   groups,
   locked,
   onLine,
 }: {
   problem: Problem;
+  sent: boolean; // refused when it was submitted; else by a check
   groups: Group[];
   locked: boolean; // the form's fields, to which one then cannot go
   onLine: (line: number) => void;
@@ -46,7 +48,7 @@ export function ProblemPanel({
   const line = lineIn(problem.message);
   return (
     <section class="notice error" role="alert">
-      <strong>The controller would refuse this</strong>
+      <strong>{sent ? "The controller refused this" : "The controller would refuse this"}</strong>
       <p>{withoutEscapes(problem.message)}</p>
       <div class="buttons-left">
         {field && !locked && (

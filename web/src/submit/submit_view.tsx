@@ -259,6 +259,7 @@ function Editor({ schema, draft, change, from }: EditorProps) {
       {problem && (
         <ProblemPanel
           problem={problem}
+          sent={sending.refused != null}
           groups={groups}
           locked={locked}
           onLine={(line) => showLine(area.current, draft.text, line)}
