@@ -12,9 +12,9 @@
 namespace regatta::orchestrator::sweeps {
 namespace {
 
-constexpr int kHalvings = 200;             // bisection ends before, where no double is between
-constexpr double kWidth = 0.2;             // of one trial's kernel, in ranges
-constexpr std::size_t kMostOfRange = 100;  // the least width is the range over this, or over m + 1
+constexpr int kHalvings = 200;  // bisection ends before, where no double is between
+constexpr double kWidth = 0.1;  // of one trial's kernel, in ranges
+constexpr double kLeastWidth = 0.03;
 
 double normal_density(double z) {
   return std::exp(-0.5 * z * z) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
@@ -25,8 +25,7 @@ double sigma_of(const NumberScale& scale, std::size_t count, std::size_t numbers
   const double range = scale.high() - scale.low();
   const auto trials = static_cast<double>(std::max<std::size_t>(count, 1));
   const double wide = kWidth * std::pow(trials, -1 / (4 + static_cast<double>(numbers)));
-  const double least = 1 / static_cast<double>(std::min(kMostOfRange, count + 1));
-  return range * std::clamp(wide, least, 1.0);
+  return range * std::max(wide, kLeastWidth);
 }
 
 std::size_t place_of(const SweepParameter& parameter, const SweepValue& choice) {

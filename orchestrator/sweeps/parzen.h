@@ -34,9 +34,9 @@ class CutGaussian {
 // parameters that are active in what is asked for: where the trial had a number, a Gaussian there,
 // cut to the range (of an integer k the mass from k − ½ to k + ½); where it had one of C choices,
 // 1 − w + w/C for that and w/C for each other, w = 1/(n + 1) of n trials; where it had none, or one
-// that the parameter can no longer have, the prior. A number's σ is that of optuna's multivariate
-// sampler: 0.2 · range · m^(−1/(4 + D)) of the m trials that have it, D numbers in the space, but
-// at least range/min(100, m + 1) and at most the range.
+// that the parameter can no longer have, the prior. A number's σ is 0.1 · range · m^(−1/(4 + D)) of
+// the m trials that have it, D numbers in the space (Scott's rule), but at least 0.03 · range
+// (Watanabe, Tree-Structured Parzen Estimator, arXiv 2304.11127).
 class TrialDensity {
  public:
   // The space outlives it.

@@ -5,7 +5,8 @@
 
 The program plays sweeps and prints what it was asked and answered. Here everything is written anew from the papers that
 orchestrator/sweeps/README.md names and from its table of counters: Philox4x32-10, random values, the grid, ASHA (algorithm 2
-of Li et al. 2020, over sets of results as there), TPE (Bergstra et al. 2011; of all parameters together, Falkner et al. 2018), with Python's own normal distribution. Numbers
+of Li et al. 2020, over sets of results as there), TPE (of all parameters together, Falkner et al. 2018, or of each alone, Bergstra
+et al. 2011), with Python's own normal distribution. Numbers
 agree to 1e-9 of their size. Where two of TPE's candidates are equally good to 1e-9, either may be taken.
 """
 import itertools
@@ -119,6 +120,18 @@ def grid_points(parameters):
     return list(points.values())
 
 
+def most_promising(parameters, good, bad, draws_of, told):
+    """Of 24 draws from the density of the good the one with the greatest ratio to that of the others; `told` where it is as good."""
+    l, g = Mixture(parameters, good), Mixture(parameters, bad)
+    scored = []
+    for c in range(24):
+        values = l.sample(*draws_of(c))
+        scored.append((math.log(l.at(values) / g.at(values)), values))
+    best = max(score for score, _ in scored)
+    equal = [values for score, values in scored if score >= best - 1e-9]
+    return next((each for each in equal if each.keys() == told.keys() and all(close(each[key], told[key]) for key in each)), equal[0])
+
+
 class Trial:
     def __init__(self, number, values, goal):
         self.number, self.values, self.goal = number, values, goal
@@ -197,15 +210,25 @@ class Sweep:
         SEEN["tpe"] = SEEN.get("tpe", 0) + 1
         count = min(math.ceil(len(known) * 15 / 100), 25)
         good, bad = [t for _, t in known[:count]], [t for _, t in known[count:]]
-        l, g = Mixture(self.trace["parameters"], good), Mixture(self.trace["parameters"], bad)
-        scored = []
-        for c in range(24):
-            draws = [units(self.trace["seed"], number, i, 1 + c)[0] for i in range(len(self.trace["parameters"]) + 1)]
-            values = l.sample(draws[-1], draws)
-            scored.append((math.log(l.at(values) / g.at(values)), values))
-        best = max(score for score, _ in scored)
-        equal = [values for score, values in scored if score >= best - 1e-9]
-        return next((each for each in equal if each.keys() == told.keys() and all(close(each[key], told[key]) for key in each)), equal[0])
+        seed, parameters = self.trace["seed"], self.trace["parameters"]
+        if number % 3:
+            def together(c):
+                draws = [units(seed, number, i, 1 + c)[0] for i in range(len(parameters) + 1)]
+                return draws[-1], draws
+            return most_promising(parameters, good, bad, together, told)
+        SEEN["alone"] = SEEN.get("alone", 0) + 1
+        values = {}
+        for i, parameter in enumerate(parameters):
+            if not active(parameter, values):
+                continue
+            key = parameter["key"]
+            own = [[t for t in trials if key in t.values] for trials in (good, bad)]
+
+            def alone(c):
+                within, component = units(seed, number, i, 1 + c)
+                return component, [within]
+            values |= most_promising([{**parameter, "when": {}}], *own, alone, {key: told.get(key)})
+        return values
 
     # What happens
 
@@ -284,8 +307,7 @@ class Mixture:
             if parameter["kind"] != "choice":
                 r = self.ranges[key] = Range(parameter)
                 m = sum(key in values for values in self.trials)
-                wide = 0.2 * max(m, 1) ** (-1 / (4 + numbers))
-                self.widths[key] = (r.b - r.a) * min(max(wide, 1 / min(100, m + 1)), 1)
+                self.widths[key] = (r.b - r.a) * max(0.1 * max(m, 1) ** (-1 / (4 + numbers)), 0.03)
         self.w = 1 / (len(trials) + 1)
 
     def chance(self, key, value, centre=None):
@@ -357,7 +379,7 @@ def main():
         except AssertionError as error:
             print(f"sweep {i + 1}, {trace['method']} with seed {trace['seed']}: C++ and Python differ: {error}")
             return 1
-    for what in ("start", "continue", "pause", "finish", "report", "failed", "ended", "tpe", "value"):
+    for what in ("start", "continue", "pause", "finish", "report", "failed", "ended", "tpe", "alone", "value"):
         assert SEEN.get(what, 0) >= 10, f"only {SEEN.get(what, 0)} of {what}"
     print(f"{len(traces)} sweeps agree:", ", ".join(f"{count} of {what}" for what, count in sorted(SEEN.items())))
     return 0

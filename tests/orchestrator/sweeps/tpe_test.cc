@@ -215,7 +215,8 @@ TEST(Tpe, EstimatesParametersTogether) {
     history.trials.push_back(trial);
   }
   int fitting = 0, of_lamb = 0;
-  for (int number = 130; number < 190; ++number) {
+  for (int number = 130; number < 220; ++number) {
+    if (number % kTpeAloneEvery == 0) continue;
     SweepTrial next;
     next.values = tpe_values(sweep, history, number);
     const bool lamb = as_text(next.values.at("name")) == "lamb";
@@ -224,6 +225,35 @@ TEST(Tpe, EstimatesParametersTogether) {
   }
   EXPECT_GE(fitting, 55) << "of 60";
   EXPECT_GE(std::min(of_lamb, 60 - of_lamb), 10) << "both optimizers are as good";
+}
+
+// Good trials have a large rate or one optimizer, and seldom both; the others are the rest. Of each
+// alone both are good, so a trial of each alone has both together, where no good trial is.
+TEST(Tpe, EveryThirdTrialTakesEachParameterAlone) {
+  SweepParameter rate{"rate", ParameterKind::Uniform, 0, 1, false, {}, 0, {}};
+  SweepParameter name{"name", ParameterKind::Choice, 0, 0, false, {"adamw", "lamb"}, 0, {}};
+  const Sweep sweep = sweep_of(Space({rate, name}), SweepMethod::Tpe, 3, 200);
+  SweepHistory history;
+  for (int number = 1; number <= 100; ++number) {
+    SweepTrial trial;
+    trial.number = number;
+    trial.goal = 1;
+    trial.state = TrialState::Finished;
+    const bool good = number % 8 == 0, large = number % 16 == 0;
+    trial.values = {{"rate", (good && large ? 0.9 : 0.1) + 0.0005 * number},
+                    {"name", good && !large ? "lamb" : "adamw"}};
+    trial.reports = {{1, good ? 1.0 : 2.0}};
+    history.trials.push_back(trial);
+  }
+  int alone = 0, together = 0;
+  for (int number = 150; number < 240; ++number) {
+    SweepTrial next;
+    next.values = tpe_values(sweep, history, number);
+    const bool both = number_of(next, "rate") > 0.8 && as_text(next.values.at("name")) == "lamb";
+    (number % kTpeAloneEvery == 0 ? alone : together) += both ? 1 : 0;
+  }
+  EXPECT_GE(alone, 20) << "of 30";
+  EXPECT_LE(together, 20) << "of 60";
 }
 
 // Nearly all good trials have one value, all others another.
