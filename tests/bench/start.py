@@ -6,6 +6,7 @@
 Fails when the first answer takes over 2 s, or an old run is ever shown as queued.
 """
 import argparse
+import concurrent.futures
 import http.client
 import json
 import os
@@ -47,6 +48,14 @@ def make_old_run(runs, number):
     (directory / "state.json").write_text(
         json.dumps({"state": "succeeded", "ended_utc": created + 5, "failures": 0, "progress_step": -1, "launch": 1}))
     (attempt / "journal.jsonl").write_text(START % (created, number) + END % (created + 5))
+
+
+def remove(work):
+    """Several at a time, as one by one a disk takes fifteen times as long."""
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for run in (work / "runs").iterdir():
+            pool.submit(shutil.rmtree, run, ignore_errors=True)
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def main():
@@ -93,7 +102,7 @@ def main():
     finally:
         server.terminate()
         server.wait(60)
-        shutil.rmtree(work, ignore_errors=True)
+        remove(work)
     print(json.dumps(results, indent=2))
     good = results["first_answer_seconds"] <= 2 and queued == 0 and results["adopted"] == options.runs
     sys.exit(0 if good else 1)
