@@ -850,6 +850,26 @@ seededRun("tags and a note are changed by keyboard alone", async () => {
   await visitor.leave(/status of 422/);
 });
 
+seededRun("a dialog that was closed a moment ago does not close the next one", async () => {
+  const run = runs.find((one) => one.state === "succeeded");
+  const visitor = await arrive(`/runs/${run.id}`);
+  const { page } = visitor;
+  await page.locator("summary", { hasText: "Actions" }).click();
+  await page.getByRole("button", { name: "Tags and note…" }).click();
+  await page.getByRole("dialog", { name: /^Tags and note of/ }).waitFor();
+  // Both in one task: the first dialog's event comes behind the press.
+  await page.evaluate(() => {
+    document.querySelector("dialog[open]").close();
+    const buttons = [...document.querySelectorAll(".run-actions button")];
+    buttons.find((one) => one.textContent === "Extend…").click();
+  });
+  const next = page.getByRole("dialog", { name: /^Extend/ });
+  await next.waitFor();
+  await page.waitForTimeout(300);
+  assert.equal(await next.count(), 1);
+  await visitor.leave();
+});
+
 seededRun("archiving and removing say what they free, and do it", async () => {
   const [first, second] = runs.filter((one) => one.state === "cancelled");
   const bytes = (size) => (size < 1000 ? `${size} bytes` : `${(size / 1000).toPrecision(3)} kB`);

@@ -60,7 +60,7 @@ async function isTold(page, place, words) {
 const dialogOf = (page) => page.getByRole("dialog");
 async function close(page) {
   await page.keyboard.press("Escape");
-  await dialogOf(page).waitFor({ state: "detached" });
+  await page.locator("dialog").waitFor({ state: "detached" }); // a closed one has no role any more
 }
 async function press(page, name) {
   await dialogOf(page).getByRole("button", { name, exact: typeof name === "string" }).press("Enter");

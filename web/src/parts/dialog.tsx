@@ -18,9 +18,18 @@ export function Dialog({
 }) {
   const place = useRef<HTMLDialogElement>(null);
   const name = useId();
-  useLayoutEffect(() => place.current?.showModal(), []); // before the next key comes
+  const isHere = useRef(true);
+  useLayoutEffect(() => {
+    place.current?.showModal(); // before the next key comes
+    return () => {
+      isHere.current = false;
+    };
+  }, []);
+  // A busy browser takes the next keys before it tells that a dialog was closed: by then another one
+  // may be open in its place, which that is not about.
+  const closed = () => isHere.current && onClose();
   return (
-    <dialog ref={place} class={wide ? "wide" : undefined} aria-labelledby={name} onClose={onClose}>
+    <dialog ref={place} class={wide ? "wide" : undefined} aria-labelledby={name} onClose={closed}>
       <h2 id={name}>{withoutEscapes(title)}</h2>
       {children(() => place.current?.close())}
     </dialog>
