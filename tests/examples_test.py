@@ -4,8 +4,8 @@
     tests/examples_test.py [EXAMPLE…]     all of them, or these and what they begin with
 
 The commands are the indented blocks of examples/*/README.md, run by bash in a copy of the folder, with the programs of
-build/release. Two things are added to them: a wait until a controller that was started answers, and for root the option
-without which it refuses to start. The last line is `N passed, N failed, N skipped`.
+build/release. Two things are added to them: a wait until a controller that was started answers and has said where, and for root the
+option without which it refuses to start. The last line is `N passed, N failed, N skipped`.
 """
 import collections
 import csv
@@ -58,10 +58,12 @@ def script_of(commands):
         serves = command.startswith("regatta serve ")
         if serves and os.geteuid() == 0:
             command = command.replace("regatta serve ", "regatta serve --allow-privileged ", 1)
+        if serves:  # it may say where it is reached behind its first answers, among the output of what comes next
+            command = command.removesuffix("&") + "> served.txt &"
         script.append(command)
         if serves:
-            script.append("for _ in $(seq 300); do if regatta version -o json 2>/dev/null | grep -q runs_directory; then break; fi; "
-                          "sleep 0.1; done")
+            script.append("for _ in $(seq 300); do if regatta version -o json 2>/dev/null | grep -q runs_directory && "
+                          "[ -s served.txt ]; then break; fi; sleep 0.1; done; cat served.txt")
     return "\n".join(script) + "\n"
 
 
