@@ -54,9 +54,7 @@ function Tools() {
     { keys: "mod+k", does: "Find a run or a view", act: () => setOpen("palette") },
     { keys: "?", does: "These keys", act: () => setOpen("keys") },
   ]);
-  // A dialog tells that it was closed a moment later, when the other one may be open.
-  const closed = (one: typeof open) => () => setOpen((now) => (now === one ? null : now));
-  const [noPalette, noKeys] = [closed("palette"), closed("keys")];
+  const close = () => setOpen(null);
   return (
     <>
       <button type="button" onClick={() => setOpen("palette")} aria-keyshortcuts="Control+K">
@@ -66,10 +64,10 @@ function Tools() {
         ?
       </button>
       {open === "palette" && (
-        <Loaded load={palette} name="Palette" props={{ onClose: noPalette }} onClose={noPalette} />
+        <Loaded load={palette} name="Palette" props={{ onClose: close }} onClose={close} />
       )}
       {open === "keys" && (
-        <Loaded load={palette} name="Keys" props={{ onClose: noKeys }} onClose={noKeys} />
+        <Loaded load={palette} name="Keys" props={{ onClose: close }} onClose={close} />
       )}
     </>
   );

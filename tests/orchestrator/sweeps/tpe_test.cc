@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "orchestrator/sweeps/draws.h"
 #include "orchestrator/sweeps/next_actions.h"
@@ -143,17 +144,23 @@ TEST(Tpe, FindsABetterPointOnFourSlots) {
   EXPECT_GE(won, 22);
 }
 
+SweepTrial finished_trial(int number, SweepValues values, double objective) {
+  SweepTrial trial;
+  trial.number = number;
+  trial.values = std::move(values);
+  trial.goal = 1;
+  trial.state = TrialState::Finished;
+  trial.reports = {{1, objective}};
+  return trial;
+}
+
 // Twenty finished trials of the tuned space.
 SweepHistory finished(const Sweep& sweep, int trials = 20) {
   SweepHistory history;
   for (int number = 1; number <= trials; ++number) {
-    SweepTrial trial;
-    trial.number = number;
-    trial.values = random_values(sweep.space, 99, number);
-    trial.goal = 1;
-    trial.state = TrialState::Finished;
+    SweepTrial trial = finished_trial(number, random_values(sweep.space, 99, number), 0);
     trial.reports = {{1, tuned_of(trial)}};
-    history.trials.push_back(trial);
+    history.trials.push_back(std::move(trial));
   }
   return history;
 }
@@ -204,15 +211,11 @@ TEST(Tpe, EstimatesParametersTogether) {
   const Sweep sweep = sweep_of(Space({rate, name}), SweepMethod::Tpe, 3, 200);
   SweepHistory history;
   for (int number = 1; number <= 120; ++number) {
-    SweepTrial trial;
-    trial.number = number;
-    trial.goal = 1;
-    trial.state = TrialState::Finished;
     const bool lamb = number % 2 == 0;
     const double at = static_cast<double>(number) / 121;
-    trial.values = {{"rate", at}, {"name", lamb ? "lamb" : "adamw"}};
-    trial.reports = {{1, std::abs(at - (lamb ? 0.85 : 0.15))}};
-    history.trials.push_back(trial);
+    history.trials.push_back(finished_trial(number,
+                                            {{"rate", at}, {"name", lamb ? "lamb" : "adamw"}},
+                                            std::abs(at - (lamb ? 0.85 : 0.15))));
   }
   int fitting = 0, of_lamb = 0;
   for (int number = 130; number < 220; ++number) {
@@ -235,15 +238,10 @@ TEST(Tpe, EveryThirdTrialTakesEachParameterAlone) {
   const Sweep sweep = sweep_of(Space({rate, name}), SweepMethod::Tpe, 3, 200);
   SweepHistory history;
   for (int number = 1; number <= 100; ++number) {
-    SweepTrial trial;
-    trial.number = number;
-    trial.goal = 1;
-    trial.state = TrialState::Finished;
     const bool good = number % 8 == 0, large = number % 16 == 0;
-    trial.values = {{"rate", (good && large ? 0.9 : 0.1) + 0.0005 * number},
-                    {"name", good && !large ? "lamb" : "adamw"}};
-    trial.reports = {{1, good ? 1.0 : 2.0}};
-    history.trials.push_back(trial);
+    const double at = (good && large ? 0.9 : 0.1) + 0.0005 * number;
+    history.trials.push_back(finished_trial(
+        number, {{"rate", at}, {"name", good && !large ? "lamb" : "adamw"}}, good ? 1.0 : 2.0));
   }
   int alone = 0, together = 0;
   for (int number = 150; number < 240; ++number) {
