@@ -58,11 +58,13 @@ std::string program_path() {
   return std::filesystem::read_symlink("/proc/self/exe", error).string();
 }
 
-// Of the environment: where plug-ins lie, and where timed products are remembered.
+// Of the environment: where plug-ins lie, where timed products are remembered, and with which
+// instructions a CPU computes.
 plugins::DevicePlace device_place() {
   plugins::DevicePlace place;
   place.program = program_path();
   if (const char* directory = std::getenv("REGATTA_PLUGIN_DIR")) place.plugin_directory = directory;
+  if (const char* isa = std::getenv("REGATTA_ISA")) place.instruction_set = isa;
   if (const char* cache = std::getenv("REGATTA_CACHE_DIR")) {
     place.products_file = base::Path(cache) / "products.txt";
   } else if (const char* home = std::getenv("HOME")) {

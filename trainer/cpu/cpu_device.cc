@@ -5,8 +5,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/thread_pool.h"
 #include "trainer/cpu/content_checks.h"
+#include "trainer/cpu/cpu_profile.h"
 #include "trainer/cpu/host_memory.h"
 #include "trainer/cpu/kernels.h"
 #include "trainer/cpu/matrix_product.h"
@@ -61,14 +63,8 @@ class CpuDevice final : public device::Device {
         product_{pool_, scratch_, kernels_, options.products},
         optimizer_{pool_, kernels_} {}
 
-  std::string description() const override {
-    const bool onednn = cpu::has_onednn() && product_.products != CpuProducts::BuiltIn;
-    const bool all = product_.products == CpuProducts::OneDnn;
-    return "CPU, " + std::to_string(pool_.threads()) + " threads, " + kernels_.isa +
-           ", matrix products: " + (onednn && all ? "" : "built in") +
-           (onednn && !all ? ", for weight gradients " : "") +
-           (onednn ? "oneDNN " + cpu::onednn_version() : "");
-  }
+  std::string description() const override { return cpu::describe(profile()); }
+  device::DeviceProfile profile() const override { return cpu::cpu_profile(product_); }
 
   bool computes_in(device::Dtype dtype) const override { return dtype == device::Dtype::Float32; }
 
@@ -574,8 +570,10 @@ std::unique_ptr<device::Device> make_cpu_device(const CpuOptions& options) {
   }
   const std::string isa = options.isa.empty() ? cpu_instruction_sets().back() : options.isa;
   if (!machine_has(isa)) {
-    throw base::Error(base::Code::User, "this machine does not have the instruction set '" + isa +
-                                            "'; leave it to the device to choose");
+    throw base::Error(base::Code::User, "this machine does not have the instruction set '" +
+                                            base::printable(isa) + "', but " +
+                                            base::join(cpu_instruction_sets(), ", ") +
+                                            "; leave it to the device to choose");
   }
   return std::make_unique<CpuDevice>(options, kernels_of(isa));
 }

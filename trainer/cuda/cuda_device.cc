@@ -66,6 +66,7 @@ class CudaDevice final : public device::Device, public cuda::NativeStreams {
   }
 
   std::string description() const override;
+  device::DeviceProfile profile() const override;
   bool computes_in(device::Dtype dtype) const override {
     return dtype == device::Dtype::Float32 || dtype == device::Dtype::BFloat16 ||
            dtype == device::Dtype::Float16;
@@ -287,16 +288,20 @@ class CudaDevice final : public device::Device, public cuda::NativeStreams {
   cuda::BatchedProducts batched_{products_.handle()};  // of the reference attention
 };
 
+constexpr const char* kAttentionNames[] = {"automatic", "streamed", "resident",
+                                           "wgmma",     "grouped",  "reference"};
+
+std::string capability_text(int architecture) {
+  return std::to_string(architecture / 10) + "." + std::to_string(architecture % 10);
+}
+
 std::string CudaDevice::description() const {
-  constexpr const char* kAttention[] = {"automatic", "streamed", "resident",
-                                        "wgmma",     "grouped",  "reference"};
-  const int architecture = report_.facts.architecture;
-  std::string text = report_.name + " (compute capability " + std::to_string(architecture / 10) +
-                     "." + std::to_string(architecture % 10) + "), driver " +
+  std::string text = report_.name + " (compute capability " +
+                     capability_text(report_.facts.architecture) + "), driver " +
                      cuda::version_text(report_.driver_version) + ", runtime " +
                      cuda::version_text(report_.runtime_version) + ", " + products_.version() +
                      ", float32 products in " + (options_.tf32 ? "TF32" : "float32") +
-                     ", attention " + kAttention[static_cast<int>(options_.attention)];
+                     ", attention " + kAttentionNames[static_cast<int>(options_.attention)];
   const std::string forward = forward_choice_.description();
   if (!forward.empty()) text += " (forward " + forward + ")";
   if (!products_.warning().empty()) text += "; " + products_.warning();
@@ -311,6 +316,22 @@ std::string CudaDevice::description() const {
             " sequences run without a graph: " + graphs_.first_failure();
   }
   return text;
+}
+
+device::DeviceProfile CudaDevice::profile() const {
+  device::DeviceProfile profile;
+  profile.kind = "cuda";
+  profile.model = report_.name;
+  profile.compute_capability = capability_text(report_.facts.architecture);
+  profile.products = "cuBLASLt";
+  profile.weight_gradient_products = profile.products;
+  profile.attention = kAttentionNames[static_cast<int>(options_.attention)];
+  profile.tf32 = options_.tf32;
+  const std::string products = products_.version();  // "cuBLASLt 13.1.0"
+  profile.libraries = {{"CUDA driver", cuda::version_text(report_.driver_version)},
+                       {"CUDA runtime", cuda::version_text(report_.runtime_version)},
+                       {profile.products, products.substr(products.rfind(' ') + 1)}};
+  return profile;
 }
 
 std::int64_t head_size_of(const device::View& out, const device::View& lse) {

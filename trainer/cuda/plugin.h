@@ -11,7 +11,7 @@
 namespace regatta::trainer::cuda {
 
 // Counts up with every change to Device, Communicator, their options or these functions.
-#define REGATTA_CUDA_INTERFACE "4"
+#define REGATTA_CUDA_INTERFACE "5"
 constexpr const char* kCudaPluginVersion =
     "regatta-cuda " REGATTA_CUDA_INTERFACE " of " REGATTA_VERSION;
 constexpr const char* kCudaPluginFile = "libregatta-cuda.so";

@@ -28,6 +28,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace regatta::trainer::device {
 
@@ -293,10 +295,28 @@ struct NoiseSums {
   View sums;                   // float32 [4]
 };
 
+// What decides how fast a device is and how it rounds; empty: not known, or it has none.
+struct DeviceProfile {
+  std::string kind;                // "cpu", "cuda"
+  std::string model;               // of a GPU
+  std::string compute_capability;  // of a GPU: "9.0"
+  std::string instruction_set;     // of a CPU's kernels
+  int threads = 0;                 // of a CPU
+  // Who multiplies matrices: "built in", "oneDNN", "cuBLASLt".
+  std::string products;
+  std::string weight_gradient_products;
+  std::string attention;
+  bool tf32 = false;  // float32 products round their factors to 10 bits
+  // Name and version of what it was loaded with: {"oneDNN", "3.6.2"}.
+  std::vector<std::pair<std::string, std::string>> libraries;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
-  [[nodiscard]] virtual std::string description() const = 0;  // for environment.json
+  [[nodiscard]] virtual std::string description() const = 0;  // for people
+  // The same as long as the device lives.
+  [[nodiscard]] virtual DeviceProfile profile() const { return {}; }
   // Whether views lie in memory that the host, and so MPI, may read.
   [[nodiscard]] virtual bool is_on_host() const { return true; }
   // Whether activations may have this type.

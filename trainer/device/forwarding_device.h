@@ -12,6 +12,7 @@ class ForwardingDevice : public Device {
   explicit ForwardingDevice(Device& inner) : inner_(inner) {}
 
   [[nodiscard]] std::string description() const override { return inner_.description(); }
+  [[nodiscard]] DeviceProfile profile() const override { return inner_.profile(); }
   [[nodiscard]] bool is_on_host() const override { return inner_.is_on_host(); }
   [[nodiscard]] bool computes_in(Dtype dtype) const override { return inner_.computes_in(dtype); }
   [[nodiscard]] std::int64_t token_bucket() const override { return inner_.token_bucket(); }

@@ -64,7 +64,10 @@ std::unique_ptr<device::Device> make_device(const DeviceRequest& request,
       base::log(base::LogLevel::Info, std::string("training on the CPU: ") + error.what());
     }
   }
-  return cpu::make_cpu_device(request.threads);
+  cpu::CpuOptions options;
+  options.threads = request.threads;
+  options.isa = place.instruction_set;
+  return cpu::make_cpu_device(options);
 }
 
 }  // namespace regatta::trainer::plugins

@@ -15,6 +15,7 @@ struct DevicePlace {
   base::Path program;           // of regatta-train: plug-ins lie near it
   base::Path plugin_directory;  // where they lie instead; may be empty
   std::string products_file;    // remembers timed matrix products between runs; empty: not kept
+  std::string instruction_set;  // of a CPU device (REGATTA_ISA); empty: the best of this machine
 };
 
 struct DeviceRequest {
