@@ -20,6 +20,7 @@
 #include "orchestrator/frozen/frozen_job.h"
 #include "orchestrator/site/site_defaults.h"
 #include "orchestrator/text/terminal.h"
+#include "trainer/contract/environment_file.h"
 #include "trainer/contract/run_config.h"
 
 namespace regatta::orchestrator::cli {
@@ -55,12 +56,11 @@ std::optional<base::Path> tree_of_run(const base::Path& store, const base::Path&
   base::FileSystem& files = base::posix_file_system();
   const std::vector<std::string> attempts = files.list(run / "attempts");
   for (auto name = attempts.rbegin(); name != attempts.rend(); ++name) {
-    const base::Path path = run / "attempts" / *name / "environment.json";
+    const base::Path path = run / "attempts" / *name / trainer::contract::kEnvironmentFile;
     if (!files.exists(path)) continue;
-    const Json noted = base::parse_json<Json>(files.read(path, kMostFileBytes));
-    if (!noted.is_object() || !noted.contains("slurm_job")) continue;
-    const Json& job = noted["slurm_job"];
-    if (job.is_string() && !job.empty()) return frozen::find_frozen(store, job.get<std::string>());
+    const std::string job = trainer::contract::slurm_job_of_environment(
+        files.read_at(path, 0, trainer::contract::kMostEnvironmentBytes + 1));
+    if (!job.empty()) return frozen::find_frozen(store, job);
   }
   return std::nullopt;
 }

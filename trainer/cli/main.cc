@@ -135,7 +135,9 @@ class Run {
       return run::FirstState{std::move(state.parameters), std::move(state.first_moment),
                              std::move(state.second_moment), state.step, std::move(state.notes)};
     };
+    options_.commit = base::build_commit();
     options_.variables = ranks::process_variables();
+    options_.all_variables = ranks::all_process_variables;
     options_.rank_place = ranks::rank_place(options_.variables);
     const contract::RunDirectory directory = contract::RunDirectory::open(files, directory_);
     if (!options_.rank_place && ranks_of(directory) > 1) return launch(directory);

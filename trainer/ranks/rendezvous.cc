@@ -121,6 +121,14 @@ Variables process_variables() {
   return [](const char* name) -> const char* { return std::getenv(name); };
 }
 
+std::vector<std::string> all_process_variables() {
+  std::vector<std::string> all;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    all.emplace_back(*variable);
+  }
+  return all;
+}
+
 std::optional<RankPlace> rank_place(const Variables& variables) {
   if (variables("OMPI_COMM_WORLD_RANK") != nullptr ||
       variables("OMPI_COMM_WORLD_SIZE") != nullptr) {

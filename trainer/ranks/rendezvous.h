@@ -17,6 +17,8 @@ namespace regatta::trainer::ranks {
 // Like getenv: null when there is no such variable.
 using Variables = std::function<const char*(const char*)>;
 [[nodiscard]] Variables process_variables();
+// All of them, "NAME=value", as they are when it is called.
+[[nodiscard]] std::vector<std::string> all_process_variables();
 
 struct RankPlace {
   int rank = 0;

@@ -16,7 +16,6 @@
 #include "base/thread_pool.h"
 #include "base/wording.h"
 #include "trainer/device/device_peak.h"
-#include "trainer/plugins/environment.h"
 #include "trainer/ranks/rank_agreement.h"
 #include "trainer/run/launcher.h"
 #include "trainer/run/stop_signals.h"
@@ -27,7 +26,6 @@
 namespace regatta::trainer::run {
 namespace {
 
-constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
 // Bytes per second that a first checkpoint is reckoned with, until one was timed.
 constexpr double kSlowDisk = 200e6;
 constexpr double kRanksPause = 1;  // seconds, between two records of all ranks
@@ -52,11 +50,6 @@ std::string node_name(const ranks::Variables& variables) {
   const char* node = variables ? variables("SLURMD_NODENAME") : nullptr;
   if (node != nullptr && *node != '\0') return base::printable(node);
   return base::printable(base::host_name());
-}
-
-std::string slurm_job(const ranks::Variables& variables) {
-  const char* job = variables ? variables("SLURM_JOB_ID") : nullptr;
-  return job == nullptr ? "" : base::printable(job);
 }
 
 // The plan of the run directory, or what the run file says about buckets.
@@ -133,14 +126,12 @@ AttemptRunner::AttemptRunner(const AttemptContext& context)
 
 contract::EndRecord AttemptRunner::run() {
   if (writes()) {
-    plugins::write_environment(
-        context_.files, context_.directory.attempt_path(context_.name) / "environment.json",
-        {context_.options.place.program, device_.description(), contract::name_of(config_.dtype),
-         config_.ranks, config_.threads, inputs_->data->fingerprint(),
-         contract::model_fingerprint(config_.model), slurm_job(context_.options.variables)});
+    write_environment();
     announce();
   }
-  return train(start_.step);
+  contract::EndRecord end = train(start_.step);
+  if (writes()) note_clocks();
+  return end;
 }
 
 std::unique_ptr<AttemptRunner::Inputs> AttemptRunner::load_inputs(const AttemptContext& context) {

@@ -1,6 +1,7 @@
 // One attempt at a run, from its first to its last step: the same code on every rank.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@
 #include "trainer/watch/watchdog.h"
 
 namespace regatta::trainer::run {
+
+constexpr std::uint64_t kMaxPlanBytes = std::uint64_t{64} << 20U;
 
 // What an attempt is given. Everything outlives it.
 struct AttemptContext {
@@ -92,6 +95,9 @@ class AttemptRunner {
   [[noreturn]] void give_up(const watch::Trip& trip);
   [[nodiscard]] step::StepFlags local_flags();
   void beat(std::int64_t step, watch::Phase phase);
+  // environment.json, before the first step and behind the last one (attempt_environment.cc).
+  void write_environment() const;
+  void note_clocks() const;
   void announce();
   [[nodiscard]] contract::EndRecord train(std::int64_t done);
   void learn_from_step(std::int64_t done, bool was_writing);

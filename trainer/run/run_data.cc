@@ -38,6 +38,20 @@ class PretrainingData final : public RunData {
     return datasets_.first().manifest().tokenizer.lower_case;
   }
   [[nodiscard]] const std::string& fingerprint() const override { return datasets_.fingerprint(); }
+  [[nodiscard]] std::vector<plugins::DatasetIdentity> facts() const override {
+    std::vector<plugins::DatasetIdentity> all;
+    for (const data::Dataset& dataset : datasets_.all()) {
+      const data::Manifest& manifest = dataset.manifest();
+      plugins::DatasetIdentity& facts = all.emplace_back();
+      facts.fingerprint = manifest.fingerprint;
+      facts.vocabulary_size = manifest.vocabulary_size;
+      facts.vocabulary_digest = manifest.vocabulary_digest;
+      facts.lower_case = manifest.tokenizer.lower_case;
+      facts.word_limit = manifest.tokenizer.word_limit;
+      facts.corpus_digest = manifest.corpus_digest;
+    }
+    return all;
+  }
   [[nodiscard]] const std::vector<std::string>& labels() const override { return nothing_; }
   [[nodiscard]] samples::SampleStream training() const override {
     return samples::stream_of(training_);
@@ -118,6 +132,18 @@ class TaskData final : public RunData {
   }
   [[nodiscard]] bool lower_case() const override { return dataset_.lower_case(); }
   [[nodiscard]] const std::string& fingerprint() const override { return dataset_.fingerprint(); }
+  [[nodiscard]] std::vector<plugins::DatasetIdentity> facts() const override {
+    const tasks::TaskManifest& manifest = dataset_.manifest();
+    plugins::DatasetIdentity facts;
+    facts.fingerprint = manifest.fingerprint;
+    facts.vocabulary_size = manifest.vocabulary_size;
+    facts.vocabulary_digest = manifest.vocabulary_digest;
+    facts.lower_case = manifest.tokenizer.lower_case;
+    facts.word_limit = manifest.tokenizer.word_limit;
+    facts.training_digest = manifest.file(tasks::Part::Training).digest;
+    facts.evaluation_digest = manifest.file(tasks::Part::Evaluation).digest;
+    return {facts};
+  }
   [[nodiscard]] const std::vector<std::string>& labels() const override {
     return dataset_.labels();
   }

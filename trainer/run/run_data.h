@@ -11,6 +11,7 @@
 #include "trainer/contract/journal.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/data/vocabulary.h"
+#include "trainer/plugins/environment.h"
 #include "trainer/samples/sample_stream.h"
 #include "trainer/step/train_loop.h"
 #include "trainer/tasks/answer_score.h"
@@ -30,6 +31,7 @@ class RunData {
   [[nodiscard]] virtual const data::Vocabulary& vocabulary() const = 0;
   [[nodiscard]] virtual bool lower_case() const = 0;
   [[nodiscard]] virtual const std::string& fingerprint() const = 0;
+  [[nodiscard]] virtual std::vector<plugins::DatasetIdentity> facts() const = 0;  // of each dataset
   [[nodiscard]] virtual const std::vector<std::string>& labels() const = 0;  // of Classification
 
   // Valid as long as this. Pure functions of the sample's number.

@@ -31,8 +31,10 @@ struct TrainingRunOptions {
   std::optional<double> deadline_utc;  // when it has to have saved and ended
   std::string mllog;                   // a file, instead of the run file's; empty: as it says
   plugins::DevicePlace place;
-  ranks::Variables variables;                  // of the environment
-  std::optional<ranks::RankPlace> rank_place;  // of this process; nothing: alone
+  std::string commit;          // that the program was built from; may be empty
+  ranks::Variables variables;  // of the environment
+  std::function<std::vector<std::string>()> all_variables;  // "NAME=value"; empty: none is told
+  std::optional<ranks::RankPlace> rank_place;               // of this process; nothing: alone
   // Finds it, on rank 0 (trainer/interchange/any_model.h); throws base::Error. Empty: no run file
   // has `from`.
   std::function<FirstState(const contract::RunConfig& complete, const RunData& data)> first_state;
