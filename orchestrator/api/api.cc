@@ -11,6 +11,7 @@
 #include "orchestrator/api/answers.h"
 #include "orchestrator/api/change_api.h"
 #include "orchestrator/api/charts.h"
+#include "orchestrator/api/environment_api.h"
 #include "orchestrator/api/event_api.h"
 #include "orchestrator/api/experiment_api.h"
 #include "orchestrator/api/explain.h"
@@ -322,6 +323,11 @@ Response Api::plan(const Call& call) {
   const topology::plan::Plan plan = topology::plan::parse_plan(*text, path.string(), std::nullopt);
   return json_response(200,
                        base::parse_json<nlohmann::ordered_json>(topology::plan::to_json(plan)));
+}
+
+Response Api::environment(const Call& call) {
+  const auto attempt = call.text("attempt") ? std::optional(call.integer("attempt")) : std::nullopt;
+  return answer_environment(files_, shared_, find(call), attempt);
 }
 
 Response Api::explain(const Call& call) {

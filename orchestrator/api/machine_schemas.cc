@@ -1,11 +1,14 @@
 #include "orchestrator/api/machine_schemas.h"
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "orchestrator/api/node_json.h"
 #include "orchestrator/api/schema_forms.h"
 #include "orchestrator/api/schemas.h"
+#include "trainer/contract/environment_file.h"
 
 namespace regatta::orchestrator::api::forms {
 namespace {
@@ -127,10 +130,26 @@ void add_plan(Json* all) {
 
 }  // namespace
 
+// docs/formats/environment.md
+void add_environment(Json* all) {
+  const Json section = {{"type", "object"},
+                        {"properties", {{"digest", text()}}},
+                        {"required", Json::array({"digest"})},
+                        {"additionalProperties", true}};
+  Json environment = object({{"format", integer()}, {"fingerprint", text()}});
+  for (const std::string_view name : trainer::contract::kEnvironmentSections) {
+    add(&environment, std::string(name), section);
+  }
+  environment["additionalProperties"] = true;
+  (*all)["Environment"] =
+      optionally(std::move(environment), {{"attempt", any_object()}, {"training", any_object()}});
+}
+
 void add_machines(Json* all) {
   add_nodes(all);
   add_topology(all);
   add_plan(all);
+  add_environment(all);
 }
 
 }  // namespace regatta::orchestrator::api::forms

@@ -136,6 +136,9 @@ constexpr Parameter kLogAttempt = {
     "attempt", Kind::Integer, "the newest log of this attempt", "", "", 1, 1000000};
 constexpr Parameter kLogRank = {"rank", Kind::Integer, "the newest log of this rank alone", "", "",
                                 0,      1000000};
+constexpr Parameter kEnvironmentQuery[] = {
+    {"attempt", Kind::Integer, "of this attempt, not of the newest", "", "", 1, 1000000},
+};
 constexpr Parameter kLogQuery[] = {
     kLogFile,
     kLogAttempt,
@@ -190,6 +193,7 @@ constexpr RouteAnswer kLogAnswers[] = {{200, "Log"}};
 constexpr RouteAnswer kLogFilesAnswers[] = {{200, "LogFiles"}};
 constexpr RouteAnswer kLogSearchAnswers[] = {{200, "LogSearch"}};
 constexpr RouteAnswer kExplainAnswers[] = {{200, "Explanation"}};
+constexpr RouteAnswer kEnvironmentAnswers[] = {{200, "Environment"}};
 constexpr RouteAnswer kPlanAnswers[] = {{200, "Plan"}};
 constexpr RouteAnswer kCheckpointsAnswers[] = {{200, "CheckpointList"}};
 constexpr RouteAnswer kCollectionAnswers[] = {{200, "Collection"}};
@@ -377,6 +381,8 @@ std::vector<Route> Api::run_routes() {
        kLogSearchAnswers, kLogSearchQuery},
       {"GET", "runs/{id}/explain", "why a run is where it is", &Api::explain, kExplainAnswers},
       {"GET", "runs/{id}/plan", "the plan of a run", &Api::plan, kPlanAnswers},
+      {"GET", "runs/{id}/environment", "what an attempt was built of and ran on", &Api::environment,
+       kEnvironmentAnswers, kEnvironmentQuery},
   };
 }
 

@@ -1,6 +1,7 @@
 // Commands on one run: show, explain, cancel, requeue, resume.
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -9,6 +10,7 @@
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/run_command.h"
 #include "orchestrator/cli/usage_error.h"
+#include "orchestrator/text/environment_text.h"
 #include "orchestrator/text/terminal.h"
 
 namespace regatta::orchestrator::cli {
@@ -19,16 +21,27 @@ using Json = nlohmann::ordered_json;
 class Show : public RunCommand {
  public:
   explicit Show(const Program& program)
-      : RunCommand({"show", Group::Runs, "show a run", {"show demo", "show demo -o json"}},
+      : RunCommand({"show",
+                    Group::Runs,
+                    "show a run",
+                    {"show demo", "show demo -o json", "show demo --environment --attempt 2"}},
                    program) {}
 
   void add_options(OptionList& options) override {
     RunCommand::add_options(options);
     options.add("--secrets", &secrets_,
                 "also show the values of slurm.environment; only on the controller's machine");
+    options.add("--environment", &environment_,
+                "show instead what the newest attempt was built of and ran on");
+    options.add("--attempt", &attempt_, "with --environment: of this attempt (default: the newest)")
+        .range = NumberRange{1, 1e6};
   }
 
   int run() override {
+    if (attempt_ && !environment_) {
+      throw UsageError("--attempt is for --environment; add that, or leave --attempt out");
+    }
+    if (environment_) return show_environment();
     const Json run = client().connect().get(path() + (secrets_ ? "?secrets=true" : ""));
     if (printed(run)) return 0;
     std::cout << text::run_details(run);
@@ -44,7 +57,20 @@ class Show : public RunCommand {
   }
 
  private:
+  int show_environment() {
+    if (client().output.format() == Format::Name || secrets_) {
+      throw UsageError(std::string(secrets_ ? "--secrets" : "-o name") +
+                       " is for a run, not for --environment; leave one of them out");
+    }
+    const std::string query = attempt_ ? "?attempt=" + std::to_string(*attempt_) : "";
+    const Json environment = client().connect().get(path() + "/environment" + query);
+    if (!printed(environment)) std::cout << text::environment_text(environment);
+    return 0;
+  }
+
   bool secrets_ = false;
+  bool environment_ = false;
+  std::optional<std::uint64_t> attempt_;
 };
 
 class Explain : public RunCommand {

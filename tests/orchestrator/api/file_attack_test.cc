@@ -96,6 +96,7 @@ const std::vector<std::string> kPlaces{
     "plan.json",
     "submit",
     "attempts/ATTEMPT/hang.json",
+    "attempts/ATTEMPT/environment.json",
     "checkpoints",
     "checkpoints/removed.jsonl",
     "checkpoints/pins",
@@ -241,8 +242,8 @@ class FileAttack : public testing::Test {
   // Every view answers soon, with the run's own bytes or a sentence.
   void expect_views(const std::string& id) {
     for (const char* view :
-         {"", "/logs", "/logs/files", "/logs/search?grep=.", "/metrics", "/plan", "/explain",
-          "/checkpoints", "/checkpoints/latest", "/checkpoints/1/export"}) {
+         {"", "/logs", "/logs/files", "/logs/search?grep=.", "/metrics", "/plan", "/environment",
+          "/explain", "/checkpoints", "/checkpoints/latest", "/checkpoints/1/export"}) {
       std::string answer;
       const auto ask = [&] {
         try {

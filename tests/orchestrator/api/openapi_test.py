@@ -228,6 +228,11 @@ def a_run_is_submitted_watched_and_kept(api, data):
     assert api("GET", "/runs/{id}/logs/download", id=kept, query="file=..%2Fkept%2Frun.json")[0] == 404
     assert api("GET", "/runs/{id}/logs/search", id=kept, query="grep=training&context=1")[1]["lines"]
     assert api("GET", "/runs/{id}/plan", id=kept)[0] == 404
+    told = api("GET", "/runs/{id}/environment", id=kept, query="attempt=1")[1]
+    assert told["attempt"]["number"] == 1 and told["configuration"]["steps"] and told["training"], told
+    assert api("GET", "/runs/{id}/environment", id=kept)[0] == 200
+    assert api("GET", "/runs/{id}/environment", id=kept, query="attempt=99")[0] == 404
+    assert api("GET", "/runs/{id}/environment", id=kept, query="attempt=0")[0] == 400
     assert api("POST", "/runs/{id}/cancel", id=kept)[0] == 200
     assert api("POST", "/runs/{id}/resume", id=kept)[0] == 409
     rows = api("GET", "/runs/{id}/checkpoints", id=kept)[1]["checkpoints"]
