@@ -81,10 +81,10 @@ void put_counts(const std::vector<Fields>& processors, Json* json) {
 
 // What products and rows are computed with; the other flags are many, and change with the kernel.
 bool is_instruction_set(const std::string& flag) {
-  static const std::vector<std::string> kPrefixes = {"sse", "avx", "amx", "sve", "sme"};
-  static const std::set<std::string> kNames = {"fma",  "f16c",  "bmi2",    "asimd",   "asimdhp",
-                                               "bf16", "i8mm",  "asimddp", "svebf16", "asimdfhm",
-                                               "erms", "movbe", "gfni",    "vaes",    "ssse3"};
+  static const std::vector<std::string> kPrefixes = {"sse", "avx", "amx", "sve"};
+  static const std::set<std::string> kNames = {
+      "fma",      "f16c", "bmi2",  "asimd", "asimdhp", "bf16",  "i8mm", "asimddp", "svebf16",
+      "asimdfhm", "erms", "movbe", "gfni",  "vaes",    "ssse3", "sme",  "sme2"};
   return kNames.count(flag) > 0 ||
          std::any_of(kPrefixes.begin(), kPrefixes.end(),
                      [&](const std::string& prefix) { return flag.rfind(prefix, 0) == 0; });

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "orchestrator/cli/client.h"
 #include "tests/orchestrator/support.h"
+#include "trainer/contract/environment_file.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -124,6 +125,56 @@ std::vector<std::int64_t> one_to(std::int64_t last) {
   std::vector<std::int64_t> out;
   for (std::int64_t i = 1; i <= last; ++i) out.push_back(i);
   return out;
+}
+
+TEST_F(ProcessTest, ShowsWhatAnAttemptRanOn) {
+  script("pause_ms 1");
+  serve();
+  const std::string id = submit();
+  ASSERT_TRUE(reaches(id, "succeeded"));
+  const base::Path attempts = base::Path(show(id)["directory"].get<std::string>()) / "attempts";
+  const base::Path path = attempts / base::posix_file_system().list(attempts).at(0) /
+                          trainer::contract::kEnvironmentFile;
+  Json sections;
+  for (const std::string_view name : trainer::contract::kEnvironmentSections) {
+    sections[std::string(name)] = {{"said", "\x1b]0;title\x07"}};
+  }
+  const Json whole = trainer::contract::sealed_environment(sections);
+  tests::write_file(path, whole.dump(2));
+  const base::Output text = regatta({"show", id, "--environment"});
+  EXPECT_EQ(text.exit.code, 0) << text.errors;
+  const std::string digest = whole["machine"]["digest"].get<std::string>().substr(0, 8);
+  EXPECT_THAT(text.text, HasSubstr("machine  " + digest + "\n  said  "));
+  const base::Output json = regatta({"show", id, "--environment", "--attempt", "1", "-o", "json"});
+  EXPECT_EQ(Json::parse(json.text, nullptr, false), whole);
+  const base::Output yaml = regatta({"show", id, "--environment", "-o", "yaml"});
+  EXPECT_THAT(yaml.text, HasSubstr(whole["fingerprint"].get<std::string>()));
+  for (const base::Output& output : {text, json, yaml}) {
+    EXPECT_THAT(output.text, Not(HasSubstr("\x1b")));
+  }
+
+  // One line for what is wrong.
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& why) {
+    std::vector<std::string> words{"show", id};
+    words.insert(words.end(), more.begin(), more.end());
+    const base::Output output = regatta(words);
+    EXPECT_NE(output.exit.code, 0) << why;
+    EXPECT_EQ(output.text, "");
+    EXPECT_THAT(output.errors, HasSubstr(why));
+    EXPECT_THAT(output.errors, Not(HasSubstr("\x1b")));
+    EXPECT_LT(output.errors.size(), 600U);
+  };
+  refused({"--environment", "--attempt", "7"}, "no attempt 7");
+  refused({"--environment", "--attempt", "0"}, "--attempt");
+  refused({"--attempt", "1"}, "--attempt is for --environment");
+  refused({"--environment", "--secrets"}, "--secrets is for a run");
+  refused({"--environment", "-o", "name"}, "-o name is for a run");
+  for (const std::string& bad :
+       {std::string(10U << 20U, 'x'), std::string("{\"format\": 2, \"build\": \"\x1b[2J\"}"),
+        std::string("\x1b[2J")}) {
+    tests::write_file(path, bad);
+    refused({"--environment"}, "is damaged");
+  }
 }
 
 TEST_F(ProcessTest, TrainsToTheTarget) {

@@ -141,7 +141,8 @@ TEST_F(HungMount, CostsTheRunOnItAndNothingElse) {
     EXPECT_LT(seconds_of([&] { (void)get("/runs/" + live + "/logs"); }), kSoon);
   }
   EXPECT_FALSE(get("/runs/" + dead)["ended_at"].is_string()) << "nobody knows";
-  for (const char* view : {"/logs/files", "/logs?attempt=1", "/logs/search?grep=a&file=x"}) {
+  for (const char* view :
+       {"/logs/files", "/logs?attempt=1", "/logs/search?grep=a&file=x", "/environment"}) {
     EXPECT_LT(seconds_of([&] { EXPECT_THROW((void)get("/runs/" + dead + view), base::Error); }),
               kSoon + 4)
         << view;

@@ -44,7 +44,7 @@ std::string processor(int number, int socket, int core, const std::string& mhz) 
          "cpu MHz\t\t: " +
          mhz + "\nphysical id\t: " + std::to_string(socket) +
          "\ncore id\t\t: " + std::to_string(core) +
-         "\nflags\t\t: fpu sse sse2 avx avx2 avx512f fma amx_bf16 hypervisor rdtscp\n\n";
+         "\nflags\t\t: fpu sse sse2 avx avx2 avx512f fma amx_bf16 smep hypervisor rdtscp\n\n";
 }
 
 // Two sockets of one core with two threads each.
@@ -89,7 +89,7 @@ Files two_sockets() {
 }
 
 TEST(MachineFacts, AreThoseOfTheKernel) {
-  const Json expected = Json::parse(R"({
+  const Json expected = Json::parse(R"json({
     "processor": {"name": "Xeon of the Test @ 2.00GHz", "vendor": "GenuineIntel", "family": "6",
                   "model": "143", "stepping": "8", "microcode": "0x2b000571"},
     "sockets": 2, "cores": 2, "threads": 4, "usable_threads": 3,
@@ -105,7 +105,7 @@ TEST(MachineFacts, AreThoseOfTheKernel) {
     "huge_pages": {"enabled": "madvise", "defrag": "never"},
     "kernel": "Linux 6.1.0-13-amd64",
     "operating_system": "Debian GNU/Linux 12 (bookworm)",
-    "product": "Test Inc. Box 1"})");
+    "product": "Test Inc. Box 1"})json");
   EXPECT_EQ(facts_of(two_sockets()).dump(2), expected.dump(2));
 }
 
