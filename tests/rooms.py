@@ -14,7 +14,7 @@ ORDER = """
     trainer/bench trainer/cli
     orchestrator/frozen orchestrator/files orchestrator/runs orchestrator/slurm orchestrator/batch
     orchestrator/sbatch orchestrator/text orchestrator/store orchestrator/site orchestrator/webhooks orchestrator/plan
-    orchestrator/simulate orchestrator/advise orchestrator/sweeps orchestrator/experiments orchestrator/control
+    orchestrator/simulate orchestrator/advise orchestrator/compare orchestrator/sweeps orchestrator/experiments orchestrator/control
     orchestrator/checkpoints
     orchestrator/api orchestrator/cli
 """.split()

@@ -27,6 +27,7 @@
 #include "orchestrator/api/run_list.h"
 #include "orchestrator/api/run_parts.h"
 #include "orchestrator/api/shown_config.h"
+#include "orchestrator/api/speed_api.h"
 #include "orchestrator/api/sweep_api.h"
 #include "orchestrator/api/topology_json.h"
 #include "orchestrator/api/webhook_api.h"
@@ -328,6 +329,20 @@ Response Api::plan(const Call& call) {
 Response Api::environment(const Call& call) {
   const auto attempt = call.text("attempt") ? std::optional(call.integer("attempt")) : std::nullopt;
   return answer_environment(files_, shared_, find(call), attempt);
+}
+
+// A is what it is held against.
+Response Api::speed(const Call& call) {
+  const std::optional<std::string> against = call.text("against");
+  if (!against) {
+    return parameter_problem("against", "against is missing: name the run to compare with");
+  }
+  const auto both = [&] {  // no snapshot is held while files are read
+    store::Snapshot store = controller_.store().snapshot();
+    return std::pair(control::find_run(store, call.names.at(0)),
+                     control::find_run(store, *against));
+  }();
+  return answer_speed(files_, shared_, both.first, both.second);
 }
 
 Response Api::explain(const Call& call) {

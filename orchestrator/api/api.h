@@ -117,6 +117,7 @@ class Api {
   [[nodiscard]] Response download_log(const Call& call);
   [[nodiscard]] Response explain(const Call& call);
   [[nodiscard]] Response environment(const Call& call);
+  [[nodiscard]] Response speed(const Call& call);
   [[nodiscard]] Response plan(const Call& call);
   [[nodiscard]] Response checkpoints(const Call& call);
   [[nodiscard]] Response collect_checkpoints(const Call& call);

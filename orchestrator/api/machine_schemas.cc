@@ -128,8 +128,6 @@ void add_plan(Json* all) {
                   {"seats", list_of(seats)}});
 }
 
-}  // namespace
-
 // docs/formats/environment.md
 void add_environment(Json* all) {
   const Json section = {{"type", "object"},
@@ -145,11 +143,43 @@ void add_environment(Json* all) {
       optionally(std::move(environment), {{"attempt", any_object()}, {"training", any_object()}});
 }
 
+// orchestrator/compare
+void add_speed(Json* all) {
+  const Json attempt = object({{"run", text()},
+                               {"attempt", integer()},
+                               {"first_step", integer()},
+                               {"last_step", integer()},
+                               {"steps", integer()},
+                               {"samples", integer()},
+                               {"seconds", any_number()},
+                               {"samples_per_second", any_number()}});
+  const Json pair = tuple_of({any_number(), any_number()});
+  const Json part =
+      object({{"part", text()}, {"seconds_per_sample", pair}, {"difference", any_number()}});
+  const Json fact = object({{"key", text()}, {"values", tuple_of({Json(true), Json(true)})}});
+  const Json cause = object({{"part", text()},
+                             {"seconds_per_sample", any_number()},
+                             {"what", text()},
+                             {"evidence", list_of(fact)}});
+  (*all)["SpeedDifference"] = object({{"attempts", tuple_of({attempt, attempt})},
+                                      {"seconds_per_sample", pair},
+                                      {"difference", any_number()},
+                                      {"noise", any_number()},
+                                      {"equally_fast", flag()},
+                                      {"parts", list_of(part)},
+                                      {"more_work", any_number()},
+                                      {"slower", any_number()},
+                                      {"causes", list_of(cause)}});
+}
+
+}  // namespace
+
 void add_machines(Json* all) {
   add_nodes(all);
   add_topology(all);
   add_plan(all);
   add_environment(all);
+  add_speed(all);
 }
 
 }  // namespace regatta::orchestrator::api::forms

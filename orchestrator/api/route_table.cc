@@ -139,6 +139,9 @@ constexpr Parameter kLogRank = {"rank", Kind::Integer, "the newest log of this r
 constexpr Parameter kEnvironmentQuery[] = {
     {"attempt", Kind::Integer, "of this attempt, not of the newest", "", "", 1, 1000000},
 };
+constexpr Parameter kSpeedQuery[] = {
+    {"against", Kind::Text, "the run that it is compared with, by its id or its only name"},
+};
 constexpr Parameter kLogQuery[] = {
     kLogFile,
     kLogAttempt,
@@ -194,6 +197,7 @@ constexpr RouteAnswer kLogFilesAnswers[] = {{200, "LogFiles"}};
 constexpr RouteAnswer kLogSearchAnswers[] = {{200, "LogSearch"}};
 constexpr RouteAnswer kExplainAnswers[] = {{200, "Explanation"}};
 constexpr RouteAnswer kEnvironmentAnswers[] = {{200, "Environment"}};
+constexpr RouteAnswer kSpeedAnswers[] = {{200, "SpeedDifference"}};
 constexpr RouteAnswer kPlanAnswers[] = {{200, "Plan"}};
 constexpr RouteAnswer kCheckpointsAnswers[] = {{200, "CheckpointList"}};
 constexpr RouteAnswer kCollectionAnswers[] = {{200, "Collection"}};
@@ -383,6 +387,8 @@ std::vector<Route> Api::run_routes() {
       {"GET", "runs/{id}/plan", "the plan of a run", &Api::plan, kPlanAnswers},
       {"GET", "runs/{id}/environment", "what an attempt was built of and ran on", &Api::environment,
        kEnvironmentAnswers, kEnvironmentQuery},
+      {"GET", "runs/{id}/speed", "what makes a run slower or faster than another", &Api::speed,
+       kSpeedAnswers, kSpeedQuery},
   };
 }
 

@@ -2,9 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
 #include "orchestrator/cli/usage_error.h"
+#include "orchestrator/compare/speed_text.h"
 #include "orchestrator/runs/metrics.h"
 #include "orchestrator/text/comparison.h"
 
@@ -61,12 +63,33 @@ class Compare : public Command {
     const Client client = client_.connect();
     Json answers = Json::array();
     for (const std::string& run : runs_) answers.push_back(looked_up(client, run));
-    const Json comparison = text::comparison_of(answers);
-    if (!client_.output.print(comparison)) std::cout << text::comparison_text(comparison);
+    Json comparison = text::comparison_of(answers);
+    add_speed(client, answers, &comparison);
+    if (client_.output.print(comparison)) return 0;
+    std::cout << text::comparison_text(comparison);
+    if (comparison.contains("speed")) {
+      std::cout << "\n" << compare::speed_text(comparison["speed"]);
+    } else if (comparison.contains("speed_unknown")) {
+      std::cout << "\nspeed: " << base::printable(comparison["speed_unknown"].get<std::string>())
+                << "\n";
+    }
     return 0;
   }
 
  private:
+  // Of two runs, why one is slower; else why that cannot be told.
+  static void add_speed(const Client& client, const Json& answers, Json* comparison) {
+    const bool both =
+        answers.size() == 2 && answers[0].contains("config") && answers[1].contains("config");
+    if (!both) return;
+    const auto id = [&](std::size_t i) { return path_part(answers[i].value("id", "")); };
+    try {
+      (*comparison)["speed"] = client.get("/runs/" + id(1) + "/speed?against=" + id(0));
+    } catch (const base::Error& error) {
+      if (error.code() != base::Code::NotFound && error.code() != base::Code::User) throw;
+      (*comparison)["speed_unknown"] = error.what();
+    }
+  }
   // A run, else a reference of that name.
   [[nodiscard]] static Json looked_up(const Client& client, const std::string& name) {
     try {

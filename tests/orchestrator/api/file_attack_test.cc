@@ -241,9 +241,12 @@ class FileAttack : public testing::Test {
   }
   // Every view answers soon, with the run's own bytes or a sentence.
   void expect_views(const std::string& id) {
-    for (const char* view :
-         {"", "/logs", "/logs/files", "/logs/search?grep=.", "/metrics", "/plan", "/environment",
-          "/explain", "/checkpoints", "/checkpoints/latest", "/checkpoints/1/export"}) {
+    for (const std::string& view :
+         {std::string(), std::string("/logs"), std::string("/logs/files"),
+          std::string("/logs/search?grep=."), std::string("/metrics"), std::string("/plan"),
+          std::string("/environment"), "/speed?against=" + id, std::string("/explain"),
+          std::string("/checkpoints"), std::string("/checkpoints/latest"),
+          std::string("/checkpoints/1/export")}) {
       std::string answer;
       const auto ask = [&] {
         try {

@@ -110,7 +110,7 @@ TEST_F(ServedTest, NoRouteSendsAByteThatIsNotItsAnswers) {
                                    "/" + std::string(2000, 'a'),
                                    location};
   for (const char* view :
-       {"/metrics", "/logs", "/logs/files", "/explain", "/plan", "/environment", "/checkpoints",
+       {"/metrics", "/logs", "/logs/files", "/explain", "/plan", "/environment", "/speed?against=a", "/checkpoints",
         "/checkpoints/latest", "/checkpoints/latest/export", "/checkpoints/latest/verify",
         "/checkpoints/latest/pin", "/checkpoints/latest/unpin", "/checkpoints/gc", "/cancel",
         "/resume", "/archive"}) {

@@ -1,0 +1,225 @@
+#include "orchestrator/compare/speed_causes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
+namespace regatta::orchestrator::compare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Evidences = std::vector<Evidence>;
+
+constexpr double kLeastShare = 0.1;    // of the whole difference
+constexpr double kOtherPressure = 10;  // percent of time in which something waited for a processor
+constexpr double kOtherClock = 0.05;   // of the larger clock
+
+// Facts of environment.json in which attempts may differ, the likeliest cause first.
+struct Fact {
+  Part part;
+  const char* key;   // JSON pointer
+  const char* what;  // differs, for people
+};
+constexpr Fact kFacts[] = {
+    {Part::Compute, "/numerics/activations", "another type of activations and products"},
+    {Part::Compute, "/numerics/tf32", "float32 products with rounded factors"},
+    {Part::Compute, "/devices/of_rank_0/model", "another GPU"},
+    {Part::Compute, "/devices/of_rank_0/kind", "another kind of device"},
+    {Part::Compute, "/numerics/instruction_set", "another instruction set"},
+    {Part::Compute, "/numerics/threads", "another number of threads"},
+    {Part::Compute, "/machine/limits/processors", "another limit on processors"},
+    {Part::Compute, "/machine/usable_threads", "other processors to run on"},
+    {Part::Compute, "/build/type", "another type of build"},
+    {Part::Compute, "/build/flags", "other flags of the compiler"},
+    {Part::Compute, "/numerics/products", "another library for products"},
+    {Part::Compute, "/numerics/attention", "another kernel of attention"},
+    {Part::Compute, "/numerics/deterministic", "deterministic kernels in one of them"},
+    {Part::Compute, "/machine/processor/name", "another processor"},
+    {Part::Compute, "/machine/frequency", "other settings of the processor's clock"},
+    {Part::Compute, "/machine/caches", "other caches"},
+    {Part::Compute, "/machine/huge_pages", "other settings of huge pages"},
+    {Part::Compute, "/configuration/batch/micro", "another micro-batch"},
+    {Part::Compute, "/configuration/model/dropout", "another dropout"},
+    {Part::Compute, "/configuration/model/attention_dropout", "another dropout of attention"},
+    {Part::Compute, "/numerics/gelu", "another GELU"},
+    {Part::Compute, "/build/compiler", "another compiler"},
+    {Part::Compute, "/build/libraries", "other versions of libraries"},
+    {Part::Compute, "/build/program_xxh3_128", "another build of the trainer"},
+    {Part::Optimizer, "/configuration/optimizer/name", "another optimizer"},
+    {Part::Optimizer, "/configuration/batch/size", "another batch: fewer samples share an update"},
+    {Part::Optimizer, "/model/parameters", "another number of parameters"},
+    {Part::Optimizer, "/configuration/clip/mode", "another way of clipping"},
+    {Part::Optimizer, "/configuration/sharding/optimizer", "sharded state in one of them"},
+    {Part::Imbalance, "/configuration/balance/strategy", "another way of balancing"},
+    {Part::Imbalance, "/configuration/batch/size", "another batch"},
+    {Part::Bubble, "/configuration/parallel", "another layout"},
+    {Part::Bubble, "/configuration/batch/micro", "another micro-batch"},
+    {Part::Communication, "/fabric/ranks", "another number of ranks"},
+    {Part::Communication, "/fabric/ranks_per_node", "other nodes for its ranks"},
+    {Part::Communication, "/fabric/hosts", "another number of nodes"},
+    {Part::Communication, "/fabric/transport", "another transport"},
+    {Part::Communication, "/fabric/hierarchical", "sums that go through nodes first, or not"},
+    {Part::Communication, "/configuration/batch/size", "another batch: fewer samples share a sum"},
+    {Part::Communication, "/configuration/buckets", "other buckets"},
+    {Part::Communication, "/fabric/plan_xxh3_128", "another plan"},
+    {Part::Communication, "/configuration/clip/mode", "clipping that lets sums overlap, or not"},
+    {Part::Communication, "/configuration/sharding", "another way of sharding"},
+    {Part::Communication, "/model/parameters", "another number of parameters"},
+    {Part::Input, "/data/fingerprint", "another dataset"},
+    {Part::Input, "/configuration/data", "other settings of data"},
+    {Part::Statistics, "/configuration/statistics", "other looks at the gradient's noise"},
+    {Part::Evaluation, "/configuration/evaluate", "other evaluations"},
+    {Part::Checkpoints, "/configuration/checkpoint", "other checkpoints"},
+};
+
+Json at(const Json& environment, const char* pointer) {
+  const Json::json_pointer path(pointer);
+  return environment.is_object() && environment.contains(path) ? environment.at(path) : Json();
+}
+
+// "/numerics/products" → "numerics products".
+std::string key_of(const char* pointer) {
+  std::string key = pointer + 1;
+  std::replace(key.begin(), key.end(), '/', ' ');
+  return key;
+}
+
+struct Sides {
+  const SpeedAccount& a;
+  const SpeedAccount& b;
+  const Json& environment_a;
+  const Json& environment_b;
+};
+
+// What the machine did while they trained, where it differs enough to matter.
+void add_state(const Sides& sides, Cause* cause) {
+  const auto both = [&](const char* pointer) {
+    return std::pair(at(sides.environment_a, pointer), at(sides.environment_b, pointer));
+  };
+  const auto add = [&](const char* pointer, const char* what) {
+    auto [a, b] = both(pointer);
+    if (cause->what.empty()) cause->what = what;
+    cause->evidence.push_back({key_of(pointer), std::move(a), std::move(b)});
+  };
+  const auto differ_by = [&](const char* pointer, const auto& enough) {
+    const auto [a, b] = both(pointer);
+    return a.is_number() && b.is_number() && enough(a.get<double>(), b.get<double>());
+  };
+  for (const char* const pointer :
+       {"/training/throttled/core_throttle_count", "/training/throttled/package_throttle_count"}) {
+    if (differ_by(pointer, [](double a, double b) { return a != b; })) {
+      add(pointer, "a processor that was throttled");
+    }
+  }
+  for (const char* const pointer :
+       {"/training/clocks/processor_pressure", "/attempt/clocks/processor_pressure"}) {
+    if (differ_by(pointer, [](double a, double b) { return std::abs(a - b) > kOtherPressure; })) {
+      add(pointer, "others that used the same processors");
+    }
+  }
+  for (const char* const pointer : {"/training/clocks/mean_mhz", "/attempt/clocks/mean_mhz"}) {
+    if (differ_by(pointer, [](double a, double b) {
+          return std::abs(a - b) > kOtherClock * std::max(a, b);
+        })) {
+      add(pointer, "another clock of the processors");
+    }
+  }
+}
+
+void add_facts(const Sides& sides, Cause* cause) {
+  for (const Fact& fact : kFacts) {
+    if (fact.part != cause->part) continue;
+    Json a = at(sides.environment_a, fact.key), b = at(sides.environment_b, fact.key);
+    if (a == b) continue;
+    if (cause->what.empty()) cause->what = fact.what;
+    cause->evidence.push_back({key_of(fact.key), std::move(a), std::move(b)});
+  }
+}
+
+// What the journals say of the part themselves.
+void add_figures(const Sides& sides, Cause* cause) {
+  const auto add = [&](const char* key, const Json& a, const Json& b) {
+    if (a != b) cause->evidence.push_back({key, a, b});
+  };
+  const auto each = [](double seconds, std::int64_t count) {
+    return count > 0 ? Json(seconds / static_cast<double>(count)) : Json();
+  };
+  const auto add_each = [&](Part part, const char* counted, std::int64_t count_a,
+                            std::int64_t count_b, const char* seconds) {
+    add(counted, each(static_cast<double>(count_a), sides.a.steps),
+        each(static_cast<double>(count_b), sides.b.steps));
+    add(seconds, each(sides.a.of(part), count_a), each(sides.b.of(part), count_b));
+  };
+  switch (cause->part) {
+    case Part::Input:
+      add("share of steps that waited for samples",
+          each(static_cast<double>(sides.a.stalled), sides.a.steps),
+          each(static_cast<double>(sides.b.stalled), sides.b.steps));
+      break;
+    case Part::Evaluation:
+      add_each(Part::Evaluation, "evaluations per step", sides.a.evaluations, sides.b.evaluations,
+               "seconds of an evaluation");
+      break;
+    case Part::Checkpoints:
+      add_each(Part::Checkpoints, "checkpoints per step", sides.a.checkpoints, sides.b.checkpoints,
+               "seconds that a checkpoint stops training");
+      break;
+    default:
+      break;
+  }
+}
+
+Cause cause_of(Part part, double seconds, const Sides& sides) {
+  Cause cause{part, seconds, "", {}};
+  const bool known = sides.environment_a.is_object() && sides.environment_b.is_object();
+  if (known) add_facts(sides, &cause);
+  if (known && (part == Part::Compute || part == Part::Imbalance)) add_state(sides, &cause);
+  if (cause.what.empty()) {
+    cause.what = known ? "nothing that their environments tell"
+                       : "not known: not both have a fingerprint of what they ran on";
+  }
+  add_figures(sides, &cause);
+  return cause;
+}
+
+Cause work_of(double seconds, const Sides& sides) {
+  Cause cause{Part::Compute, seconds, "more work in a sample", {}};
+  if (seconds < 0) cause.what = "less work in a sample";
+  const auto per_sample = [](const SpeedAccount& of, double all) { return of.per_sample(all); };
+  cause.evidence.push_back({"tokens of a sample",
+                            per_sample(sides.a, static_cast<double>(sides.a.tokens)),
+                            per_sample(sides.b, static_cast<double>(sides.b.tokens))});
+  cause.evidence.push_back({"FLOPs of a sample", per_sample(sides.a, sides.a.flops),
+                            per_sample(sides.b, sides.b.flops)});
+  for (const char* const key :
+       {"/model/fingerprint", "/data/fingerprint", "/configuration/data/max_length"}) {
+    Json a = at(sides.environment_a, key), b = at(sides.environment_b, key);
+    if (a != b) cause.evidence.push_back({key_of(key), std::move(a), std::move(b)});
+  }
+  return cause;
+}
+
+}  // namespace
+
+std::vector<Cause> causes_of(const SpeedDifference& difference, const SpeedAccount& a,
+                             const SpeedAccount& b, const Json& environment_a,
+                             const Json& environment_b) {
+  std::vector<Cause> causes;
+  if (difference.is_noise()) return causes;
+  const Sides sides{a, b, environment_a, environment_b};
+  const double least = kLeastShare * std::abs(difference.whole());
+  const auto counts = [least](double seconds) { return std::abs(seconds) >= least; };
+  if (counts(difference.more_work)) causes.push_back(work_of(difference.more_work, sides));
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const auto part = static_cast<Part>(i);
+    const double seconds = part == Part::Compute ? difference.slower : difference.parts[i];
+    if (counts(seconds)) causes.push_back(cause_of(part, seconds, sides));
+  }
+  std::stable_sort(causes.begin(), causes.end(), [](const Cause& one, const Cause& other) {
+    return std::abs(one.seconds) > std::abs(other.seconds);
+  });
+  return causes;
+}
+
+}  // namespace regatta::orchestrator::compare

@@ -1,0 +1,141 @@
+#include "orchestrator/compare/speed_causes.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/orchestrator/compare/made_journal.h"
+
+namespace regatta::orchestrator::compare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json environment() {
+  return Json::parse(R"({
+    "build": {"type": "Release", "compiler": "GNU 12.2.0"},
+    "machine": {"processor": {"name": "EPYC"}, "usable_threads": 8},
+    "devices": {"of_rank_0": {"kind": "cpu"}},
+    "fabric": {"ranks": 2, "transport": "MPI"},
+    "numerics": {"activations": "float32", "instruction_set": "avx512", "threads": 2},
+    "data": {"fingerprint": "aa"}, "model": {"fingerprint": "bb", "parameters": 100},
+    "configuration": {"batch": {"size": 8}, "evaluate": {"every": 100}, "data": {"max_length": 128},
+                      "checkpoint": {"every": 200}, "statistics": {"every": 10}},
+    "attempt": {"clocks": {"mean_mhz": 3000, "processor_pressure": 0.5}}
+  })");
+}
+
+struct Compared {
+  MadeSteps a, b;
+  Json environment_a = environment(), environment_b = environment();
+  AttemptLayout layout;
+
+  [[nodiscard]] std::vector<Cause> causes() const {
+    const SpeedAccount one = account_of(made_journal(a), layout);
+    const SpeedAccount other = account_of(made_journal(b), layout);
+    return causes_of(difference_of(one, other), one, other, environment_a, environment_b);
+  }
+};
+
+TEST(SpeedCauses, NothingThatDiffersIsNothing) {
+  Compared equal;
+  EXPECT_TRUE(equal.causes().empty());
+  equal.environment_b["numerics"]["instruction_set"] = "avx2";  // but as fast
+  EXPECT_TRUE(equal.causes().empty());
+}
+
+TEST(SpeedCauses, SlowerComputeIsOfTheLikeliestFact) {
+  Compared of;
+  of.b.backward = 0.030;
+  of.environment_b["numerics"]["instruction_set"] = "avx2";
+  of.environment_b["build"]["compiler"] = "GNU 13.1.0";
+  of.environment_b["configuration"]["evaluate"]["every"] = 10;  // costs nothing here
+  const std::vector<Cause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 1U);
+  EXPECT_EQ(causes[0].part, Part::Compute);
+  EXPECT_EQ(causes[0].what, "another instruction set");
+  EXPECT_NEAR(causes[0].seconds, 0.010 / 8, 1e-12);
+  ASSERT_EQ(causes[0].evidence.size(), 2U);
+  EXPECT_EQ(causes[0].evidence[0].key, "numerics instruction_set");
+  EXPECT_EQ(causes[0].evidence[0].a, "avx512");
+  EXPECT_EQ(causes[0].evidence[0].b, "avx2");
+  EXPECT_EQ(causes[0].evidence[1].key, "build compiler");
+}
+
+TEST(SpeedCauses, WhatTheMachineDidIsTold) {
+  Compared of;
+  of.b.backward = 0.030;
+  of.environment_b["training"]["clocks"] = {{"mean_mhz", 2000}, {"processor_pressure", 60}};
+  of.environment_a["training"]["clocks"] = {{"mean_mhz", 2950}, {"processor_pressure", 1}};
+  std::vector<Cause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 1U);
+  EXPECT_EQ(causes[0].what, "others that used the same processors");
+  ASSERT_EQ(causes[0].evidence.size(), 2U);
+  EXPECT_EQ(causes[0].evidence[1].key, "training clocks mean_mhz");
+  of.environment_b["training"]["clocks"] = {{"mean_mhz", 2900}, {"processor_pressure", 9}};
+  causes = of.causes();
+  ASSERT_EQ(causes.size(), 1U);
+  EXPECT_EQ(causes[0].what, "nothing that their environments tell");
+  EXPECT_TRUE(causes[0].evidence.empty());
+}
+
+TEST(SpeedCauses, MoreWorkIsNoSlowerCompute) {
+  Compared of;
+  of.b.flops = 2e9;
+  of.b.tokens = 1500;
+  of.b.forward = 0.020;
+  of.b.backward = 0.040;
+  of.environment_b["configuration"]["data"]["max_length"] = 512;
+  const std::vector<Cause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 1U);
+  EXPECT_EQ(causes[0].what, "more work in a sample");
+  ASSERT_EQ(causes[0].evidence.size(), 3U);
+  EXPECT_EQ(causes[0].evidence[0].key, "tokens of a sample");
+  EXPECT_EQ(causes[0].evidence[0].a, 100.0);
+  EXPECT_EQ(causes[0].evidence[2].key, "configuration data max_length");
+}
+
+TEST(SpeedCauses, EachPartHasItsOwn) {
+  Compared of;
+  of.layout = {2, true};
+  of.b.data = 0.010;
+  of.b.reduce = 0.008;
+  of.a.evaluate_every = of.b.evaluate_every = 20;
+  of.a.evaluation = 0.01;
+  of.b.evaluation = 0.3;
+  of.environment_b["fabric"]["transport"] = "NCCL";
+  of.environment_b["configuration"]["evaluate"]["samples"] = 4096;
+  const std::vector<Cause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 3U);
+  EXPECT_EQ(causes[0].part, Part::Evaluation);  // 0.29 s of each 20 steps: 12 ms a step
+  EXPECT_EQ(causes[0].what, "other evaluations");
+  EXPECT_EQ(causes[0].evidence.back().key, "seconds of an evaluation");
+  EXPECT_EQ(causes[0].evidence.back().b, 0.3);
+  EXPECT_EQ(causes[1].part, Part::Input);
+  EXPECT_EQ(causes[2].part, Part::Communication);
+  EXPECT_EQ(causes[2].what, "another transport");
+}
+
+// What makes B faster stands beside what makes it slower.
+TEST(SpeedCauses, BothDirectionsAreTold) {
+  Compared of;
+  of.b.backward = 0.030;
+  of.b.optimizer = 0.001;
+  of.environment_b["numerics"]["threads"] = 1;
+  const std::vector<Cause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 2U);
+  EXPECT_GT(causes[0].seconds, 0);
+  EXPECT_EQ(causes[1].part, Part::Optimizer);
+  EXPECT_LT(causes[1].seconds, 0);
+}
+
+TEST(SpeedCauses, WithoutAFingerprintThatIsSaid) {
+  Compared of;
+  of.b.backward = 0.030;
+  of.environment_a = Json();
+  const std::vector<Cause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 1U);
+  EXPECT_EQ(causes[0].what, "not known: not both have a fingerprint of what they ran on");
+  EXPECT_TRUE(causes[0].evidence.empty());
+}
+
+}  // namespace
+}  // namespace regatta::orchestrator::compare
