@@ -11,6 +11,7 @@ const web = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "web");
 const pure = await sourcesOf(`export * from "./src/base/colours";
       export * from "./src/compare/series"; export * from "./src/compare/differences";
       export * from "./src/compare/figures"; export * from "./src/compare/names";
+      export * from "./src/parts/values";
       export * from "./src/compare/drawing"; export * from "./src/base/device";
       export { axisOfRun } from "./src/time/time_figures"; export * from "./src/parts/places";
       export * as checkpoints from "./src/checkpoints/checkpoints";

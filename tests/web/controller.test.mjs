@@ -297,7 +297,8 @@ controllerTest("an adopted run shows its curve, target and time to accuracy", as
   await visitor.sees("The log is empty.");
   await page.getByRole("link", { name: "Details" }).click();
   await visitor.sees("/nonexistent/dataset");
-  await visitor.leave();
+  await visitor.sees("No environment:");
+  await visitor.leave(/status of 404/); // its attempt was made by hand
 });
 
 controllerTest("an adopted run shows its ranks and buckets", async () => {

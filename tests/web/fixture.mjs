@@ -7,6 +7,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { answerOfMachines, makeNodes, makeTopology } from "./machines.mjs";
+import { answerOfEnvironment } from "./environments.mjs";
 import { answerOfExperiments, makeExperiments } from "./experiments.mjs";
 import { answerOfSweeps, makeSweeps } from "./sweeps.mjs";
 
@@ -654,6 +655,10 @@ export class Fixture {
     if (part === "attempts") {
       const { launches, attempts } = entry;
       return json(launches ? { launches, attempts: [] } : (attempts ?? attemptsOf(run)));
+    }
+    if (part === "environment") {
+      const { status, body } = answerOfEnvironment(entry, url.searchParams.get("attempt"));
+      return json(body, status);
     }
     if (part === "plan") {
       if (entry.damage) return json({ status: 400, code: "user", detail: entry.damage }, 400);

@@ -462,7 +462,7 @@ test("levels and predictions are those of the evaluations and the API", async ()
 
 // All predictions of the seeded runs hold, so that the answer is changed on its way.
 test("a prediction that missed, and one whose outcome is open, are told as such", async () => {
-  const visitor = await arrive(`/runs/${id}/details`);
+  const visitor = await arrive(`/runs/${id}/events`);
   const { page } = visitor;
   await page.route(/time_to_accuracy/, async (route) => {
     const response = await route.fetch();
@@ -576,12 +576,12 @@ test("other curves are chosen by key and stay in the address; a lost one is told
 });
 
 test("the script of the tab comes with the tab", async () => {
-  const visitor = await arrive(`/runs/${id}/details`);
+  const visitor = await arrive(`/runs/${id}/events`);
   const { page } = visitor;
   const scripts = () =>
     page.evaluate(() => performance.getEntriesByType("resource").map((one) => one.name).join(" "));
   await page.locator(".tabs [aria-current]").waitFor();
-  await page.locator("pre, .details, code").first().waitFor();
+  await page.locator("section.events").waitFor();
   assert.doesNotMatch(await scripts(), /time_tab/);
   await page.getByRole("link", { name: "Time", exact: true }).click();
   await visitor.sees("Where the time went");
@@ -591,7 +591,7 @@ test("the script of the tab comes with the tab", async () => {
 
 test("a run that trains has its predicted crossing, and its events as they come", async () => {
   const options = { viewport: { width: 390, height: 844 } };
-  const visitor = await arrive(`/runs/${live.id}/details`, options);
+  const visitor = await arrive(`/runs/${live.id}/events`, options);
   const { page } = visitor;
   // Its journal may have stood still for so long that nothing is predicted any more.
   await answers(page, new RegExp(`/runs/${live.id}$`), (run) => ({ ...run, silent_seconds: null }));
@@ -667,7 +667,7 @@ test("what is chosen beside the curve keeps its place and the focus; no answer i
 test("hostile and long names of curves are cut where they are drawn, read out and saved", async () => {
   const bad = "\u202e=HYPERLINK(\u001b[31m1)\u0007" + "x".repeat(200);
   const clean = `=HYPERLINK(1)${"x".repeat(36)}…${"x".repeat(10)}`;
-  const visitor = await arrive(`/runs/${id}/details`);
+  const visitor = await arrive(`/runs/${id}/events`);
   const { page } = visitor;
   await answers(page, new RegExp(`/runs/${id}$`), (run) => ({ ...run, name: bad }));
   const beside = new URLSearchParams({ reference: encodeURIComponent(bad), with: "\u202enone" });
@@ -700,7 +700,7 @@ test("hostile and long names of curves are cut where they are drawn, read out an
 test("the split of the steps is not told before it is known, and goes on after a resume", async () => {
   const { runs } = await seeded.ask("runs?state=failed&limit=100");
   const failed = runs.find((run) => run.value != null);
-  const visitor = await arrive(`/runs/${failed.id}/details`);
+  const visitor = await arrive(`/runs/${failed.id}/events`);
   const { page } = visitor;
   let resumed = false;
   let asked = 0;
@@ -728,7 +728,7 @@ test("the split of the steps is not told before it is known, and goes on after a
 });
 
 test("the curve's events are asked for by kind, which no checkpoint is", async () => {
-  const visitor = await arrive(`/runs/${id}/details`);
+  const visitor = await arrive(`/runs/${id}/events`);
   const { page } = visitor;
   const asked = page.waitForRequest(/\/api\/v1\/events\?.*limit=1000/);
   await page.getByRole("link", { name: "Time", exact: true }).click();
@@ -746,7 +746,7 @@ test("evaluations that were all trained again since are drawn, and no time is le
   const wait = (Date.parse(failed.started_at) - Date.parse(failed.created_at)) / 1000;
   const elapsed = time.whole_seconds - wait; // a prediction counts from the first step
   assert.ok(wait > 0.1 * time.whole_seconds, `${wait} of ${time.whole_seconds}`);
-  const visitor = await arrive(`/runs/${failed.id}/details`);
+  const visitor = await arrive(`/runs/${failed.id}/events`);
   const { page } = visitor;
   await answers(page, /\/api\/v1\/metrics\?.*series=metric/, (body) => {
     const [run] = body.runs;

@@ -3,6 +3,7 @@ import type { components } from "../../examples/client/schema";
 import type * as base from "../../web/src/base/api";
 import type * as checkpoints from "../../web/src/checkpoints/checkpoints_api";
 import type * as cluster from "../../web/src/cluster/cluster_api";
+import type * as environment from "../../web/src/environment/environment_api";
 import type * as events from "../../web/src/events/events_api";
 import type * as experiments from "../../web/src/experiments/experiments_api";
 import type * as logs from "../../web/src/logs/logs_api";
@@ -23,6 +24,7 @@ export const takes = {
   explanation: (answer: Schemas["Explanation"]): run.Explanation => answer,
   removal: (answer: Schemas["Removal"]): run.Removal => answer,
   archival: (answer: Schemas["Archival"]): run.Archival => answer,
+  environment: (answer: Schemas["Environment"]): environment.Environment => answer,
   time: (answer: Schemas["TimeToAccuracy"]): time.TimeToAccuracy => answer,
   reference: (answer: Schemas["Reference"]): time.Reference => answer,
   checkpoint: (answer: Schemas["CheckpointDetails"]): checkpoints.CheckpointDetails => answer,

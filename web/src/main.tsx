@@ -19,6 +19,7 @@ import "./submit/submit.css";
 import "./events/events.css";
 import "./sweeps/sweeps.css";
 import "./experiments/experiments.css";
+import "./environment/environment.css";
 import "./settings/settings.css";
 import "./print.css";
 

@@ -1,5 +1,6 @@
 import type { AttemptRow, Plan, Run } from "../base/api";
 import * as show from "../base/format";
+import { kRounded, textOf } from "../parts/values";
 import type { Known } from "./compare_api";
 
 // One line of a table of differences: what each run has; null: it has no such thing, undefined:
@@ -17,17 +18,6 @@ type Flat = Map<string, string>;
 const kVariables = "slurm.environment";
 const isVariable = (key: string) => key === kVariables || key.startsWith(`${kVariables}.`);
 const kHidden = "hidden";
-const kMostWhole = 2 ** 64; // above, a number was none of a whole kind
-const kRounded = /^about -?\d+ \(rounded\)$/;
-
-// A value of a run file. The browser has large whole numbers rounded.
-export function textOf(value: unknown): string {
-  if (typeof value === "string") return value;
-  const text = JSON.stringify(value) ?? "";
-  const isLarge = Number.isInteger(value) && !Number.isSafeInteger(value);
-  const isRounded = isLarge && Math.abs(Number(value)) <= kMostWhole;
-  return isRounded ? `about ${text} (rounded)` : text;
-}
 
 // Nested keys as the run file's reader names them: model.hidden, evaluations[3].
 export function flatten(value: unknown, key = "", into: Flat = new Map()): Flat {

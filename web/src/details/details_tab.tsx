@@ -1,10 +1,9 @@
 import type { ComponentChildren } from "preact";
 import type { Run } from "../base/api";
 import * as show from "../base/format";
+import { EnvironmentPart } from "../environment/environment_part";
+import { withUnseen } from "../parts/values";
 import { When } from "../parts/when";
-
-// As JSON has it: what is not seen is told, as it may be why a run file is another.
-const escaped = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
 
 export function DetailsTab({ run }: { run: Run }) {
   const attempt = run.attempt;
@@ -41,8 +40,9 @@ export function DetailsTab({ run }: { run: Run }) {
       </dl>
       <h2>Run file</h2>
       <pre class="log config" tabIndex={0}>
-        {JSON.stringify(run.config, null, 2).replace(show.kUnseen, escaped)}
+        {withUnseen(JSON.stringify(run.config, null, 2))}
       </pre>
+      <EnvironmentPart run={run} />
     </>
   );
 }
