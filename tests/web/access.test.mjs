@@ -2,6 +2,7 @@
 // and nothing is wider than the screen.
 import { after, before } from "node:test";
 import { Inspection, kLooks } from "./axe.mjs";
+import { makeEnvironment } from "./environments.mjs";
 import { goTo, placesOf } from "./places.mjs";
 import { Seeded, missingController, seededTest } from "./seeded.mjs";
 import { Visitor, launch } from "./setup.mjs";
@@ -63,16 +64,31 @@ const kOpened = [
   ],
 ];
 
+// Runs that were made by hand have no environments; each gets one of its own.
+const withEnvironments = (page) =>
+  page.route(/\/environment$/, (route) => {
+    const kernel = route.request().url();
+    return route.fulfill({ json: makeEnvironment({ machine: { kernel } }) });
+  });
+async function openEnvironment(page) {
+  await page.locator(".env-part summary").first().waitFor();
+  for (const summary of await page.locator(".env-part summary").all()) await summary.click();
+}
+
 for (const [theme, width] of kLooks) {
   test(`axe finds nothing in ${theme} at ${width} px`, async () => {
     const options = { colorScheme: theme, viewport: { width, height: 900 } };
     const visitor = await Visitor.arrive(browser, seeded.link(), options);
     const { page } = visitor;
     await page.locator("table.runs tbody tr").first().waitFor();
+    await withEnvironments(page);
     const inspection = new Inspection(width);
     for (const [name, place] of places) {
       await goTo(page, place);
       await inspection.look(page, name);
+      if (name !== "run-details") continue;
+      await openEnvironment(page);
+      await inspection.look(page, `${name}, opened`);
     }
     inspection.end();
     await visitor.leave(/status of 404/); // a run without a plan

@@ -13,6 +13,7 @@ export async function placesOf(seeded) {
     ["run-failed", [`/runs/${failed}`, ".tabs"]],
     ...tabs.map((tab) => [`run-${tab}`, [`/runs/${run}/${tab}`, ".tabs [aria-current]"]]),
     ["compare", [`/compare?runs=${run},${failed}`, "main h1"]],
+    ["compare-environments", [`/compare?runs=${run},${failed}&environments=1`, ".fingerprints p"]],
     ...views.map((view) => [view, [`/${view}`, "main h1"]]),
   ]);
 }

@@ -1,13 +1,16 @@
 // What a comparison asks for beside the calls of every page.
 import type { AttemptRow, Charts, Plan, Run } from "../base/api";
 import { api } from "../base/api";
-import { Refusal } from "../base/request";
+import { Refusal, messageOf } from "../base/request";
+import type { Told } from "../environment/environment_api";
+import { environmentOf } from "../environment/environment_api";
 
 // What the page has of one run.
 export interface Known {
   run: Run;
   attempts: AttemptRow[];
   plan: Plan | null | undefined; // null: it has none; undefined: nobody has asked
+  environment?: Told | undefined; // of the newest attempt; undefined: nobody has asked
 }
 
 // A run without a plan is nothing wrong.
@@ -17,6 +20,17 @@ export async function planOf(id: string, signal: AbortSignal): Promise<Plan | nu
   } catch (error) {
     if (error instanceof Refusal && error.status === 404) return null;
     throw error;
+  }
+}
+
+// Whatever keeps it away takes nothing else of the comparison away.
+export async function toldEnvironment(run: Run, signal: AbortSignal): Promise<Told> {
+  if (run.attempts === 0) return { kind: "none", why: "no attempt has begun yet" };
+  try {
+    return await environmentOf(run.id, null, signal);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return { kind: "away", why: messageOf(error) };
   }
 }
 

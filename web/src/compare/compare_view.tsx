@@ -20,6 +20,7 @@ import type { Drawing, Subject } from "./drawing";
 import { axisTitle } from "./drawing";
 import type { Drawn } from "./known";
 import { useCharts, useRuns } from "./known";
+import { Fingerprints } from "./fingerprint_part";
 import { Legend } from "./legend";
 import { namesOf } from "./names";
 import { curveOf, kNoPoints, meanOf } from "./series";
@@ -33,7 +34,10 @@ function idsOf(query: URLSearchParams): string[] {
   return [...new Set(all)];
 }
 
-const hasPlans = (query: URLSearchParams) => query.get("plans") === "1";
+const wantedOf = (query: URLSearchParams) => ({
+  plans: query.get("plans") === "1",
+  environments: query.get("environments") === "1",
+});
 
 const setRuns = (ids: string[], more: Record<string, string | null> = {}) =>
   setQuery({ runs: ids.join(","), ...more });
@@ -272,7 +276,7 @@ function Comparison({
   useEffect(() => setZoom(null), [drawn?.axis]);
   const arranged = useArranged(known, query, drawn);
   const { looks, names, groups, subjects, members, base, drawings, full, first } = arranged;
-  const withPlans = hasPlans(query);
+  const { plans: withPlans, environments: withEnvironments } = wantedOf(query);
   const parts = useMemo(() => partsOf(known, withPlans), [known, withPlans]);
   const asked = query.get("only");
   const only = subjects.some(({ key }) => key === asked) ? asked : null;
@@ -320,7 +324,11 @@ function Comparison({
         Only differences
       </label>
       {parts.map((part) => (
-        <DifferenceTable key={part.title} part={part} all={all} {...shown} />
+        <DifferenceTable key={part.title} part={part} all={all} {...shown}>
+          {part.title === "Environment" && (
+            <Fingerprints asked={withEnvironments} all={all} {...shown} />
+          )}
+        </DifferenceTable>
       ))}
       {!parts.some(({ title }) => title === "Plan") && <AskPlans asked={withPlans} />}
     </>
@@ -419,7 +427,7 @@ export function CompareView({ query }: { query: URLSearchParams }) {
   const ids = asked.slice(0, kMostCompared);
   const [adding, setAdding] = useState(false);
   const heading = useRefuge<HTMLHeadingElement>(adding);
-  const [{ known: byId, missing: gone }, health] = useRuns(ids, hasPlans(query));
+  const [{ known: byId, missing: gone }, health] = useRuns(ids, wantedOf(query));
   const known = useMemo(() => {
     const found = ids.map((id) => byId.get(id)).filter((one) => one != null);
     return found.filter((one, i) => found.findIndex(({ run }) => run.id === one.run.id) === i);

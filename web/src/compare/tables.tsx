@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import type { Run } from "../base/api";
 import type { Look } from "../base/colours";
 import type { Unit } from "../base/device";
@@ -10,6 +11,7 @@ import type { Known } from "./compare_api";
 import type { Row } from "./differences";
 import type { Figure } from "./figures";
 import { against, figuresIn, spread } from "./figures";
+import { commonBegin } from "./fingerprints";
 
 export interface Shown {
   known: Known[]; // in the order of the address
@@ -19,7 +21,7 @@ export interface Shown {
   unit: Unit; // of hours
 }
 
-function Heading({ of: { run }, names, looks }: Pick<Shown, "names" | "looks"> & { of: Known }) {
+export function Heading({ of: { run }, names, looks }: Pick<Shown, "names" | "looks"> & { of: Known }) {
   const look = looks.get(run.id);
   return (
     <span class="run-name">
@@ -147,16 +149,75 @@ export function FigureTable({ groups, ...shown }: Shown & { groups: Known[][] })
 
 const kMostLetters = 160; // of a value that is shown at once
 
-function Value({ text }: { text: string | null | undefined }) {
+// `skipped`: letters that others begin with, too.
+function Value({ text, skipped }: { text: string | null | undefined; skipped: number }) {
   if (text === undefined) return <span class="small">not known</span>;
   if (text == null) return <span class="small">not set</span>;
   const plain = show.withoutEscapes(text);
   if (plain.length <= kMostLetters) return <>{plain === "" ? '""' : plain}</>;
+  const from = Math.min(skipped, plain.length - kMostLetters);
   return (
     <details class="fold">
-      <summary>{plain.slice(0, kMostLetters)}…</summary>
+      <summary>
+        {from > 0 && "…"}
+        {plain.slice(from, from + kMostLetters)}
+        {from + kMostLetters < plain.length && "…"}
+      </summary>
       {plain}
     </details>
+  );
+}
+
+// What is not as in the baseline, or else as in the first run, is marked.
+export function ValueCells({ row, ...shown }: Pick<Shown, "known" | "base"> & { row: Row }) {
+  const { known, base } = shown;
+  const from = base ? Math.max(0, known.indexOf(base)) : 0;
+  const isLong = row.differs && row.values.some((text) => (text?.length ?? 0) > kMostLetters);
+  const skipped = isLong
+    ? commonBegin(row.values.map((text) => (text == null ? text : show.withoutEscapes(text))))
+    : 0;
+  return (
+    <>
+      {row.values.map((value, index) => {
+        const own = row.values[from];
+        const other = value !== undefined && own !== undefined && value !== own;
+        return (
+          <td key={known[index]?.run.id} class={other ? "other" : undefined}>
+            {other && <span aria-hidden="true">≠ </span>}
+            {other && <span class="visually-hidden">differs: </span>}
+            <Value text={value} skipped={skipped} />
+          </td>
+        );
+      })}
+    </>
+  );
+}
+
+export function DifferenceRow({ row, ...shown }: Pick<Shown, "known" | "base"> & { row: Row }) {
+  return (
+    <tr data-key={row.key}>
+      <th scope="row">
+        {row.key.length > kMostLetters ? show.drawnName(row.key) : show.withoutEscapes(row.key)}
+        {row.mayDiffer && <span class="small"> what reads alike may differ</span>}
+      </th>
+      <ValueCells row={row} {...shown} />
+    </tr>
+  );
+}
+
+// Of a table of differences: a column for each run.
+export function RunColumns({ first, ...shown }: Shown & { first: string }) {
+  return (
+    <thead>
+      <tr>
+        <th scope="col">{first}</th>
+        {shown.known.map((one) => (
+          <th key={one.run.id} scope="col">
+            <Heading of={one} {...shown} />
+          </th>
+        ))}
+      </tr>
+    </thead>
   );
 }
 
@@ -166,13 +227,16 @@ export interface Part {
   rows: Row[];
 }
 
-// Keys by runs. What is not as in the baseline, or else as in the first run, is marked.
-export function DifferenceTable({ part, all, ...shown }: Shown & { part: Part; all: boolean }) {
-  const { known, base } = shown;
+// Keys by runs.
+export function DifferenceTable({
+  part,
+  all,
+  children,
+  ...shown
+}: Shown & { part: Part; all: boolean; children?: ComponentChildren }) {
   const count = part.rows.filter((row) => row.differs).length;
   const vague = part.rows.filter((row) => row.mayDiffer && !row.differs).length;
   const rows = all ? part.rows : part.rows.filter((row) => row.differs || row.mayDiffer);
-  const from = base ? Math.max(0, known.indexOf(base)) : 0;
   const id = `part-${part.title.toLowerCase()}`;
   return (
     <section class="compare-part" aria-labelledby={id}>
@@ -189,40 +253,16 @@ export function DifferenceTable({ part, all, ...shown }: Shown & { part: Part; a
       {rows.length > 0 && (
         <div class="scroll" role="region" tabIndex={0} aria-label={`${part.title}, table`}>
           <table class="differences">
-            <thead>
-              <tr>
-                <th scope="col">Key</th>
-                {known.map((one) => (
-                  <th key={one.run.id} scope="col">
-                    <Heading of={one} {...shown} />
-                  </th>
-                ))}
-              </tr>
-            </thead>
+            <RunColumns first="Key" {...shown} />
             <tbody>
               {rows.map((row) => (
-                <tr key={row.key} data-key={row.key}>
-                  <th scope="row">
-                    {show.withoutEscapes(row.key)}
-                    {row.mayDiffer && <span class="small"> what reads alike may differ</span>}
-                  </th>
-                  {row.values.map((value, index) => {
-                    const own = row.values[from];
-                    const other = value !== undefined && own !== undefined && value !== own;
-                    return (
-                      <td key={known[index]?.run.id} class={other ? "other" : undefined}>
-                        {other && <span aria-hidden="true">≠ </span>}
-                        {other && <span class="visually-hidden">differs: </span>}
-                        <Value text={value} />
-                      </td>
-                    );
-                  })}
-                </tr>
+                <DifferenceRow key={row.key} row={row} {...shown} />
               ))}
             </tbody>
           </table>
         </div>
       )}
+      {children}
     </section>
   );
 }
