@@ -3,9 +3,18 @@
 #include <algorithm>
 
 namespace regatta::trainer::data {
+namespace {
+
+// Control characters that are white space (White_Space) where text is not cleaned of them.
+[[nodiscard]] bool is_white_control(char32_t c) { return c == 0x0B || c == 0x0C || c == 0x85; }
+
+}  // namespace
 
 BasicTokenizer::BasicTokenizer(bool lower_case)
-    : characters_(unicode::Characters::instance()), lower_case_(lower_case) {}
+    : BasicTokenizer(WordRules{.lower_case = lower_case, .strip_accents = lower_case}) {}
+
+BasicTokenizer::BasicTokenizer(const WordRules& rules)
+    : characters_(unicode::Characters::instance()), rules_(rules) {}
 
 const std::vector<BasicTokenizer::Word>& BasicTokenizer::split(std::string_view text) {
   invalid_sequences_ = 0;
@@ -18,10 +27,10 @@ const std::vector<BasicTokenizer::Word>& BasicTokenizer::split(std::string_view 
     i += next.length;
     if (!next.valid) ++invalid_sequences_;
     const char32_t c = next.code_point;
-    if (characters_.removed(c)) continue;
-    if (characters_.space(c)) {
+    if (characters_.removed(c) && rules_.clean_text) continue;
+    if (characters_.space(c) || is_white_control(c)) {
       end_token();
-    } else if (characters_.ideograph(c)) {
+    } else if (rules_.ideographs_apart && characters_.ideograph(c)) {
       end_token();
       token_.push_back(c);
       end_token();
@@ -39,9 +48,10 @@ const std::vector<BasicTokenizer::Word>& BasicTokenizer::split(std::string_view 
 
 void BasicTokenizer::end_token() {
   if (token_.empty()) return;
-  if (lower_case_) fold_token();
+  const bool folds = rules_.lower_case || rules_.strip_accents;
+  if (folds) fold_token();
   bool in_word = false;
-  for (const char32_t c : lower_case_ ? folded_ : token_) {
+  for (const char32_t c : folds ? folded_ : token_) {
     const bool alone = characters_.punctuation(c);
     if (alone || !in_word) ranges_.push_back({bytes_.size(), bytes_.size(), 0});
     in_word = !alone;
@@ -55,12 +65,17 @@ void BasicTokenizer::end_token() {
 void BasicTokenizer::fold_token() {
   folded_.clear();
   for (std::size_t i = 0; i < token_.size(); ++i) {
-    if (token_[i] == unicode::kCapitalSigma) {
+    if (!rules_.lower_case) {
+      characters_.append_decomposition(token_[i], folded_);
+    } else if (token_[i] == unicode::kCapitalSigma) {
       folded_.push_back(final_sigma(i) ? unicode::kFinalSigma : unicode::kSmallSigma);
-    } else {
+    } else if (rules_.strip_accents) {
       characters_.append_folded(token_[i], folded_);
+    } else {
+      characters_.append_lower(token_[i], folded_);
     }
   }
+  if (!rules_.strip_accents) return;
   characters_.canonical_order(folded_);
   const auto marks = std::remove_if(folded_.begin(), folded_.end(),
                                     [this](char32_t c) { return characters_.mark(c); });

@@ -86,10 +86,21 @@ void for_each_plain_word(std::string_view chunk, OnWord on_word) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
 
+// Steps that a tokenizer may leave out. Google's has the first two always, and the last two both or
+// neither; Hugging Face's BertNormalizer has a key for each.
+struct WordRules {
+  bool clean_text = true;        // drop NUL, U+FFFD and control characters
+  bool ideographs_apart = true;  // handle_chinese_chars
+  bool lower_case = true;
+  bool strip_accents = true;
+  friend bool operator==(const WordRules&, const WordRules&) = default;
+};
+
 // Splits any text, one code point at a time. One object per thread (it keeps its buffers).
 class BasicTokenizer {
  public:
-  explicit BasicTokenizer(bool lower_case);
+  explicit BasicTokenizer(bool lower_case);  // Google's rules
+  explicit BasicTokenizer(const WordRules& rules);
 
   struct Word {
     std::string_view text;  // UTF-8; valid until the next split()
@@ -111,10 +122,10 @@ class BasicTokenizer {
   [[nodiscard]] bool final_sigma(std::size_t index) const;
 
   const unicode::Characters& characters_;
-  bool lower_case_;
+  WordRules rules_;
   std::int64_t invalid_sequences_ = 0;
   std::u32string token_;   // the text between white space, as it is being collected
-  std::u32string folded_;  // its lower-cased form
+  std::u32string folded_;  // its form in lower case and without accents, as the rules say
   std::string bytes_;      // all words, one after another
   std::vector<Range> ranges_;
   std::vector<Word> words_;

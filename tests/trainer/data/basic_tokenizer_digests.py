@@ -20,20 +20,26 @@ POOL = [0x3A3, 0x3A3, 0x3A3, 0x3C3, 0x3C2, 0x41, 0x62, 0x20, 0x2E, 0x27, 0xB7, 0
         0xAC00, 0xAC01, 0xD7A3, 0x1100, 0x1161, 0x11A8, 0x85, 0xA0, 0x2028, 0x2029, 0x3000, 0x1680,
         0x200B, 0x200D, 0xFEFF, 0xFFFD, 0x0B, 0x1C, 0x7F, 0x4E00, 0xF900, 0x2F800, 0x3042, 0x1F600,
         0x10400, 0x1E900, 0x2B0, 0x2C6, 0x378, 0xE000, 0x10FFFF, 0xBF, 0x2019, 0x3002]
+# White_Space of PropList.txt; str.split() also takes U+001C to U+001F.
+WHITE_SPACE = {*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F,
+               0x205F, 0x3000}
 
 
-def words(text, lower):
+def words(text, lower, strip=None, clean=True, ideographs=True):
+    strip = lower if strip is None else strip
     spaced = ""
     for c in text:
         code, category = ord(c), unicodedata.category(c)
-        if code in (0, 0xFFFD) or category in ("Cc", "Cf") and c not in "\t\n\r":
+        if clean and (code in (0, 0xFFFD) or category in ("Cc", "Cf") and c not in "\t\n\r"):
             continue
-        if any(first <= code <= last for first, last in IDEOGRAPHS):
+        if ideographs and any(first <= code <= last for first, last in IDEOGRAPHS):
             c = f" {c} "
-        spaced += c
-    for token in spaced.split():
+        spaced += " " if code in WHITE_SPACE else c
+    for token in spaced.split(" "):
         if lower:
-            decomposed = unicodedata.normalize("NFD", token.lower())
+            token = token.lower()
+        if strip:
+            decomposed = unicodedata.normalize("NFD", token)
             token = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
         word = ""
         for c in token:
@@ -47,10 +53,10 @@ def words(text, lower):
             yield word
 
 
-def digest(texts, lower):
+def digest(texts, lower, **rules):
     sha = hashlib.sha256()
     for text in texts:
-        sha.update(("\x1f".join(words(text, lower)) + "\n").encode())
+        sha.update(("\x1f".join(words(text, lower, **rules)) + "\n").encode())
     return sha.hexdigest()
 
 
@@ -61,7 +67,7 @@ def every_code_point():
             yield f"A{c}\u03a3{c}B {c}"
 
 
-def mixtures():
+def mixtures(count=50000):
     state = 1
 
     def draw(bound):
@@ -69,10 +75,15 @@ def mixtures():
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
         return (state >> 33) % bound
 
-    for _ in range(50000):
+    for _ in range(count):
         yield "".join(chr(POOL[draw(len(POOL))]) for _ in range(1 + draw(16)))
 
 
 for name, texts in (("every code point", every_code_point), ("mixtures", mixtures)):
     for lower in (True, False):
         print(name, "lower" if lower else "cased", digest(texts(), lower))
+# Hugging Face's BertNormalizer has these four keys.
+for bits in range(16):
+    clean, ideographs, lower, strip = (bool(bits >> i & 1) for i in range(4))
+    print(f"clean={clean} ideographs={ideographs} lower={lower} strip={strip}",
+          digest(mixtures(10000), lower, strip=strip, clean=clean, ideographs=ideographs))

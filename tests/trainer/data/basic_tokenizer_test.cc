@@ -33,6 +33,7 @@ const char32_t kPool[] = {
 class WordDigest {
  public:
   explicit WordDigest(bool lower_case) : tokenizer_(lower_case) {}
+  explicit WordDigest(const data::WordRules& rules) : tokenizer_(rules) {}
   void add(std::string_view text) {
     std::string line;
     for (const data::BasicTokenizer::Word& word : tokenizer_.split(text)) {
@@ -64,14 +65,15 @@ std::string digest_of_every_code_point(bool lower_case) {
   return digest.hex();
 }
 
-std::string digest_of_mixtures(bool lower_case) {
+template <typename Rules>
+std::string digest_of_mixtures(const Rules& rules, int count = 50000) {
   std::uint64_t state = 1;
   const auto draw = [&state](std::uint64_t bound) {
     state = state * 6364136223846793005U + 1442695040888963407U;
     return static_cast<std::size_t>((state >> 33U) % bound);
   };
-  WordDigest digest(lower_case);
-  for (int i = 0; i < 50000; ++i) {
+  WordDigest digest(rules);
+  for (int i = 0; i < count; ++i) {
     std::string text;
     const std::size_t length = 1 + draw(16);
     for (std::size_t k = 0; k < length; ++k) {
@@ -97,6 +99,53 @@ TEST(BasicTokenizer, MixturesAsPythonLowerCased) {
 TEST(BasicTokenizer, MixturesAsPythonCased) {
   EXPECT_EQ(digest_of_mixtures(false),
             "fa2915f2e46f2b284ddbb8bed591d50e292b28be65010775c50a7a2dc9b2970d");
+}
+
+// Hugging Face's BertNormalizer can leave out each step by itself.
+TEST(BasicTokenizer, EveryChoiceOfRulesAsPython) {
+  struct Case {
+    data::WordRules rules;
+    const char* digest;
+  };
+  const Case cases[] = {
+      {{false, false, false, false},
+       "015a76a6dd0aefb9df3b48fb19fbba1f5d4b8cf4ae30e406241cee73e24a3a18"},
+      {{true, false, false, false},
+       "dae933955ff3d0884673e228fd334ba1bfd9ef895e82418e3a85363ab2f287d7"},
+      {{false, true, false, false},
+       "0272b49d2a42b9075573bf946eef25dbdba729a5411fe2a6654a284a57530504"},
+      {{true, true, false, false},
+       "b898a48ba9cd54021e478f1e5c07612ba4efff5934e5d72e7cdc1740b850e5ec"},
+      {{false, false, true, false},
+       "59a5a1701cd944694018f4bf631ead206b8afb29e76e16e614c1d0ec2c814cc6"},
+      {{true, false, true, false},
+       "e065130f27f76d2edc92c0ab63387ca2b65039348c12b7704afaae0e63d07a13"},
+      {{false, true, true, false},
+       "2f61c2990d1f248cfe4b9cb662fc76801f9b2ae584b367f4c4d6f467c4687537"},
+      {{true, true, true, false},
+       "683efeee528bb880a87f780e0d19093a3588b8e1a2937fd0fcc1b75710b7eb49"},
+      {{false, false, false, true},
+       "be5198e0b673d9b67328ee95da45d01200d541daa43117f1deeb3a56b2ae67ca"},
+      {{true, false, false, true},
+       "80ebc433f42935a1631540e4dd8a72b3d9e072e5c5841434d409646e527060b5"},
+      {{false, true, false, true},
+       "27cf2384bd9f229276665593713aa665db376b541c0ecd71d94152b538c140ab"},
+      {{true, true, false, true},
+       "5e8e8520a51e1dfec9d59730344110ceb9b2c2de2759c29e8f8e77d88270bb91"},
+      {{false, false, true, true},
+       "7a86ec3ef1deeb59b0ab07bc15d8c7b50e2092602dbac074fbb1722f219abc6d"},
+      {{true, false, true, true},
+       "0b1500b23a7aae9adcff17c8eb74f0f3044394d7a6adef0a0a91c95ae1d8d36a"},
+      {{false, true, true, true},
+       "0ccf1e76c5eb6d1df5122b6e7c3bdcd7432d98f7469820083d70f16ae3bbe29d"},
+      {{true, true, true, true},
+       "85677c67b721dc382ddec7647db9619a4106de06e930e11d15f7bd0998be3e2c"},
+  };
+  for (const Case& each : cases) {
+    const data::WordRules& rules = each.rules;
+    EXPECT_EQ(digest_of_mixtures(rules, 10000), each.digest)
+        << rules.clean_text << rules.ideographs_apart << rules.lower_case << rules.strip_accents;
+  }
 }
 
 struct WordsCase {
