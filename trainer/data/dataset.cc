@@ -58,18 +58,34 @@ constexpr std::uint64_t kLargestManifest = std::uint64_t{16} << 20U;
   }
 }
 
+// Empty: it is the manifest's. Two digests of the manifest are of this file, so that the one which
+// is wrong shows whether the file has changed.
+[[nodiscard]] std::string vocabulary_fault(const Vocabulary& vocabulary, const Manifest& manifest) {
+  const std::string digest = vocabulary.digest();
+  const bool is_listed =
+      std::any_of(manifest.files.begin(), manifest.files.end(), [&](const FileManifest& file) {
+        return file.name == kVocabularyName && file.digest == digest;
+      });
+  if (digest != manifest.vocabulary_digest) {
+    return is_listed ? "dataset.json: vocabulary.digest is not that of vocab.txt"
+                     : "vocab.txt is not the vocabulary that it was prepared with";
+  }
+  if (vocabulary.size() == manifest.vocabulary_size) return "";
+  return "dataset.json: vocabulary.pieces is " + std::to_string(manifest.vocabulary_size) +
+         ", and vocab.txt has " + std::to_string(vocabulary.size());
+}
+
 [[nodiscard]] Vocabulary load_vocabulary(const Path& directory, const Manifest& manifest) {
   const Path path = directory / kVocabularyName;
+  std::string what;
   try {
     Vocabulary vocabulary = Vocabulary::load(path, base::posix_file_system());
-    if (vocabulary.size() == manifest.vocabulary_size &&
-        vocabulary.digest() == manifest.vocabulary_digest) {
-      return vocabulary;
-    }
+    what = vocabulary_fault(vocabulary, manifest);
+    if (what.empty()) return vocabulary;
   } catch (const Error& error) {
     throw_damaged(directory, error.what());
   }
-  throw_damaged(directory, "vocab.txt is not the vocabulary that it was prepared with");
+  throw_damaged(directory, what);
 }
 
 // Of all files but the manifest: other names are of no dataset, and may lead out of it.
@@ -119,9 +135,7 @@ Dataset Dataset::open(const Path& directory) {
   Manifest manifest = load_manifest(directory);
   Vocabulary vocabulary = load_vocabulary(directory, manifest);
   Dataset dataset(directory, std::move(manifest), std::move(vocabulary));
-  if (fingerprint_of(dataset.manifest_) != dataset.manifest_.fingerprint) {
-    dataset.damaged("the fingerprint does not fit the manifest, or another version made it");
-  }
+  dataset.check_fingerprint();
   for (const Split split : kSplits) dataset.map_split(split);
   return dataset;
 }
@@ -130,6 +144,19 @@ Dataset::Dataset(Path directory, Manifest manifest, Vocabulary vocabulary)
     : directory_(std::move(directory)),
       manifest_(std::move(manifest)),
       vocabulary_(std::move(vocabulary)) {}
+
+// vocab.txt has been compared with its digest, which the fingerprint is over, too.
+void Dataset::check_fingerprint() const {
+  if (fingerprint_of(manifest_) == manifest_.fingerprint) return;
+  Manifest other = manifest_;
+  const auto rule = changed_rule(manifest_.tokenizer, [&](const TokenizerOptions& rules) {
+    other.tokenizer = rules;
+    return fingerprint_of(other) == manifest_.fingerprint;
+  });
+  damaged("dataset.json: the fingerprint does not fit" +
+          (rule ? ": " + *rule
+                : ": it, held_out or corpus.digest has changed, or another version made it"));
+}
 
 void Dataset::damaged(const std::string& what) const { throw_damaged(directory_, what); }
 
@@ -188,10 +215,15 @@ void Dataset::map_split(Split split) {
                                            expected.documents + 1, data.files);
   const std::string name(name_of(split));
   if (expected.documents < 1) damaged("it has no " + name + " documents");
-  if (tokens != expected.tokens) damaged("the shards of " + name + " do not add up");
+  if (tokens != expected.tokens) {
+    damaged("the shards of " + name + " do not add up: they have " + std::to_string(tokens) +
+            " tokens, and splits." + name + ".tokens of dataset.json is " +
+            std::to_string(expected.tokens));
+  }
   if (data.sentence_begins.front() != 0 || data.sentence_begins.back() != expected.tokens ||
       data.document_begins.front() != 0 || data.document_begins.back() != expected.sentences) {
-    damaged("the index of " + name + " does not fit its tokens");
+    damaged("the index of " + name + " (" + sentences_name(split) + ", " + documents_name(split) +
+            ") does not fit its tokens");
   }
 }
 

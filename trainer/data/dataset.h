@@ -88,6 +88,7 @@ class Dataset {
   template <typename T>
   [[nodiscard]] std::span<const T> map(const std::string& name, FileKind kind, std::int64_t count,
                                        std::vector<MappedFile>& files) const;
+  void check_fingerprint() const;
   void map_split(Split split);
   void verify_file(const FileManifest& expected) const;
   // The lengths of its sentences and documents.

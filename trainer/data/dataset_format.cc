@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "trainer/data/document_encoder.h"
 #include "trainer/data/unicode.h"
 
@@ -40,6 +41,12 @@ constexpr int kRulesVersion = 1;
   json.at("fingerprint").get_to(manifest.fingerprint);
   json.at("tokenizer").at("lower_case").get_to(manifest.tokenizer.lower_case);
   json.at("tokenizer").at("word_limit").get_to(manifest.tokenizer.word_limit);
+  const auto tables = json.at("tokenizer").at("unicode").get<std::string>();
+  if (tables != unicode::kVersion) {
+    throw base::Error(base::Code::User, "tokenizer.unicode is '" + base::printable(tables) +
+                                            "', and this program has the tables of Unicode " +
+                                            unicode::kVersion);
+  }
   json.at("vocabulary").at("pieces").get_to(manifest.vocabulary_size);
   json.at("vocabulary").at("digest").get_to(manifest.vocabulary_digest);
   json.at("held_out").get_to(manifest.held_out);
@@ -58,6 +65,20 @@ constexpr int kRulesVersion = 1;
                               file.at("digest").get<std::string>()});
   }
   return manifest;
+}
+
+// Those of Google's and Hugging Face's code, and what one wrong digit may have been.
+[[nodiscard]] std::vector<int> likely_limits(int now) {
+  std::vector<int> limits{200, 100};
+  if (now < 0 || now > 10 * kLargestWordLimit) return limits;
+  for (int place = 1; place <= kLargestWordLimit; place *= 10) {
+    const int without = now - now / place % 10 * place;
+    for (int digit = 0; digit < 10; ++digit) {
+      const int limit = without + digit * place;
+      if (limit >= 1 && limit <= kLargestWordLimit && limit != now) limits.push_back(limit);
+    }
+  }
+  return limits;
 }
 
 }  // namespace
@@ -134,6 +155,25 @@ std::string fingerprint_of(const Manifest& manifest) {
                       {"held_out", manifest.held_out},
                       {"corpus", manifest.corpus_digest}};
   return base::digest_of(rules.dump());
+}
+
+std::optional<std::string> changed_rule(const TokenizerOptions& now,
+                                        const std::function<bool(const TokenizerOptions&)>& fits) {
+  TokenizerOptions other = now;
+  other.lower_case = !now.lower_case;
+  if (fits(other)) {
+    const auto text = [](bool value) { return std::string(value ? "true" : "false"); };
+    return "tokenizer.lower_case is " + text(now.lower_case) + ", and was " +
+           text(other.lower_case);
+  }
+  other = now;
+  for (const int limit : likely_limits(now.word_limit)) {
+    other.word_limit = limit;
+    if (!fits(other)) continue;
+    return "tokenizer.word_limit is " + std::to_string(now.word_limit) + ", and was " +
+           std::to_string(limit);
+  }
+  return std::nullopt;
 }
 
 }  // namespace regatta::trainer::data

@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,5 +72,11 @@ struct Manifest {
 
 // What makes two datasets the same: format, tokenizer rules, vocabulary, split and documents.
 [[nodiscard]] std::string fingerprint_of(const Manifest& manifest);
+
+// Of a manifest whose fingerprint does not fit: the tokenizer's rule that someone has changed, if
+// `fits` says that it does with another value of one of them ("tokenizer.word_limit is 100, and was
+// 200"). Of the limit of words likely values are tried, as each costs a digest.
+[[nodiscard]] std::optional<std::string> changed_rule(
+    const TokenizerOptions& now, const std::function<bool(const TokenizerOptions&)>& fits);
 
 }  // namespace regatta::trainer::data

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t kMostNodes = std::size_t{1} << 24U;
 constexpr std::size_t kMostPops = std::size_t{1} << 28U;
-constexpr int kLargestWordLimit = 1000;
 
 std::ptrdiff_t count_code_points(std::string_view text) {
   return std::count_if(text.begin(), text.end(),

@@ -16,6 +16,8 @@ namespace regatta::trainer::data {
 // What begins a piece that goes on with a word.
 inline constexpr std::string_view kContinuation = "##";
 
+inline constexpr int kLargestWordLimit = 1000;
+
 struct TokenizerOptions {
   bool lower_case = true;  // also drops accents
   // Longer words, in code points, become [UNK]: 200 in Google's code, 100 in Hugging Face's.
@@ -25,8 +27,8 @@ struct TokenizerOptions {
 // Immutable: shared by all threads.
 class WordPiece {
  public:
-  // Code::User if options.word_limit is not in [1, 1000], or the vocabulary needs more than 2^24
-  // trie nodes or 2^28 failure pieces.
+  // Code::User if options.word_limit is not in [1, kLargestWordLimit], or the vocabulary needs more
+  // than 2^24 trie nodes or 2^28 failure pieces.
   WordPiece(const Vocabulary& vocabulary, const TokenizerOptions& options);
 
   // Appends the pieces of one word, or [UNK] if it cannot be made of pieces or is too long.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "trainer/data/dataset_format.h"
 #include "trainer/data/unicode.h"
 
 namespace regatta::trainer::tasks {
@@ -28,6 +29,30 @@ constexpr int kTaskManifestDepth = 8;
           {"text", manifest.text_column},
           {"second_text", manifest.second_text_column},
           {"label", manifest.label_column}};
+}
+
+[[noreturn]] void fail_fingerprint(const TaskManifest& manifest) {
+  TaskManifest other = manifest;
+  const auto rule =
+      data::changed_rule(manifest.tokenizer, [&](const data::TokenizerOptions& rules) {
+        other.tokenizer = rules;
+        return fingerprint_of(other) == manifest.fingerprint;
+      });
+  fail_manifest("its fingerprint does not fit" +
+                (rule ? ": " + *rule : ", or another version made it"));
+}
+
+// Where two texts differ that should be the same, by line.
+[[nodiscard]] std::string first_change(std::string_view text, std::string_view canonical) {
+  const std::vector<std::string> there = base::split(text, '\n');
+  const std::vector<std::string> wanted = base::split(canonical, '\n');
+  std::size_t line = 0;
+  while (line < there.size() && line < wanted.size() && there[line] == wanted[line]) ++line;
+  const std::string where = " at line " + std::to_string(line + 1);
+  if (line >= wanted.size()) return where + ", where it should end";
+  constexpr std::size_t kShown = 80;
+  return where + ", which should be '" + base::printable(wanted[line].substr(0, kShown)) +
+         "', or another version made it";
 }
 
 // A name is joined to the directory, and must not lead out of it.
@@ -131,10 +156,9 @@ TaskManifest parse_task_manifest(std::string_view text) {
                     ", and this program reads version " + std::to_string(kTaskDatasetVersion));
     }
     TaskManifest manifest = parse_task_fields(json);
-    if (fingerprint_of(manifest) != manifest.fingerprint) {
-      fail_manifest("its fingerprint does not fit, or another version made it");
-    }
-    if (to_json(manifest) != text) fail_manifest("it has changed, or another version made it");
+    if (fingerprint_of(manifest) != manifest.fingerprint) fail_fingerprint(manifest);
+    const std::string canonical = to_json(manifest);
+    if (canonical != text) fail_manifest("it has changed" + first_change(text, canonical));
     return manifest;
   } catch (const nlohmann::json::exception&) {
     fail_manifest("it has a field too few, or of another kind");

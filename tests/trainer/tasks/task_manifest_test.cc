@@ -220,7 +220,14 @@ TEST(TaskManifests, WhatIsNoDatasetIsRefused) {
       {with("\"labels\": []", "\"labels\": 1"), "it has a field too few, or of another kind"},
       {with("\"columns\"", "\"rows\""), "it has a field too few, or of another kind"},
       {with("\"samples\": 3", "\"samples\": 4"), "its fingerprint does not fit"},
-      {with("\"header\": true", "\"header\": true, \"more\": 1"), "it has changed"},
+      {with("\"word_limit\": 200", "\"word_limit\": 300"),
+       "its fingerprint does not fit: tokenizer.word_limit is 300, and was 200"},
+      {with("\"lower_case\": true", "\"lower_case\": false"),
+       "its fingerprint does not fit: tokenizer.lower_case is false, and was true"},
+      {with("\"unicode\": \"14", "\"unicode\": \"13"),
+       "it has changed at line 9, which should be '    \"unicode\": \"14.0.0\"'"},
+      {with("\"header\": true", "\"header\": true, \"more\": 1"), "it has changed at line 17"},
+      {good + "\n", "it has changed at line 38, where it should end"},
       {to_json(outside), "its training file has a wrong name"},
   };
   for (const auto& [text, message] : cases) {
