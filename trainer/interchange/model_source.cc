@@ -119,6 +119,21 @@ class HuggingFaceSource final : public ModelSource {
   std::optional<checkpoint::SafetensorsReader> moments_;
 };
 
+// What a tokenizer.json says; where it cannot be read the model can be used all the same.
+void read_declared(base::FileSystem& files, const SourceOptions& options, ModelFacts* facts) {
+  if (!options.vocabulary.empty() || !files.exists(options.path / kTokenizerFile)) return;
+  try {
+    facts->tokenizer = read_tokenizer(files, options.path);
+  } catch (const Error& error) {
+    facts->notes.push_back(std::string(error.what()) +
+                           "; only vocab.txt and do_lower_case are compared");
+    return;
+  }
+  if (facts->lower_case || !facts->tokenizer->lowercase) return;
+  facts->lower_case = facts->tokenizer->lowercase;
+  facts->case_file = facts->tokenizer->file;
+}
+
 std::unique_ptr<ModelSource> open_hugging_face(base::FileSystem& files,
                                                const SourceOptions& options) {
   const Path config_file = options.path / kConfigFile;
@@ -138,6 +153,7 @@ std::unique_ptr<ModelSource> open_hugging_face(base::FileSystem& files,
   if (files.exists(tokenizer)) {
     facts.lower_case = lower_case_of(files.read(tokenizer, kMaxDescription), shown(tokenizer));
   }
+  read_declared(files, options, &facts);
   HuggingFaceWeights weights(files, options.path, config.shape.vocabulary);
   const std::optional<Task> task = task_of(config, weights);
   facts.has_head = task.has_value();

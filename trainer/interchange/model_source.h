@@ -15,6 +15,7 @@
 #include "trainer/contract/model_shape.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/data/vocabulary.h"
+#include "trainer/interchange/declared_tokenizer.h"
 
 namespace regatta::trainer::interchange {
 
@@ -45,8 +46,9 @@ struct ModelFacts {
   bool gelu_known = true;            // TensorFlow's "gelu" stands for both
   std::optional<bool> lower_case{};  // nothing: not told
   std::string case_file{};
-  std::vector<std::string> labels{};  // of Classification
-  int max_length = 0;                 // tokens that it was made for; 0: its positions
+  std::optional<DeclaredTokenizer> tokenizer{};  // of a tokenizer.json that can be read
+  std::vector<std::string> labels{};             // of Classification
+  int max_length = 0;                            // tokens that it was made for; 0: its positions
   std::optional<contract::QuestionConfig> questions{};  // of a run's file
   base::Path dataset{};  // that a run was trained with, if it is there and the same
   std::vector<std::string> notes{};

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "trainer/interchange/tokenizer_comparison.h"
 #include "trainer/model/initial_weights.h"
 
 namespace regatta::trainer::interchange {
@@ -122,6 +123,16 @@ void order_rows(const contract::TensorTable& table, const HeadMatch& head,
   }
 }
 
+// Of what tokenizer.json declares; the limit of words is not compared, in which all of Hugging
+// Face's differ from Google's (docs/interchange.md).
+TokenizerComparison compare_declared(const StartedModel& started,
+                                     const DeclaredTokenizer& declared) {
+  data::TokenizerOptions rules{.lower_case = started.lower_case};
+  rules.word_limit =
+      std::clamp(declared.word_limit.value_or(rules.word_limit), 1, data::kLargestWordLimit);
+  return compare_tokenizers({started.vocabulary, rules}, declared);
+}
+
 constexpr char kOwnVocabulary[] = "put the model's own vocab.txt there";
 
 // What is wrong where the vocabulary has pieces that the model has no row for.
@@ -229,6 +240,7 @@ class Differences {
     if (!facts.described_in.empty()) compare_sizes();
     compare_vocabulary();
     compare_case();
+    if (facts.tokenizer) compare_pieces(*facts.tokenizer);
   }
   void compare_moments(const HeadMatch& head) {
     if (head.taken) return;
@@ -309,6 +321,19 @@ class Differences {
     advise(std::string("prepare the data ") + (*facts_.lower_case ? "without" : "with") +
            " --cased");
   }
+  // Where vocab.txt is the dataset's, and tokenizer.json names other pieces. More of them are no
+  // fault: whoever adds tokens to a model leaves its vocab.txt as it is.
+  void compare_pieces(const DeclaredTokenizer& declared) {
+    const std::vector<std::string>& ours = started_.vocabulary.pieces();
+    if (ours != facts_.vocabulary.pieces()) return;  // told
+    for (std::size_t id = 0; id < std::min(ours.size(), declared.pieces.size()); ++id) {
+      if (declared.pieces[id] == ours[id]) continue;
+      lines_.push_back(declared.file + ": id " + std::to_string(id) + " is '" +
+                       base::printable(declared.pieces[id]) + "', in vocab.txt and the dataset '" +
+                       base::printable(ours[id]) + "'");
+      return advise("remove the file of the two that is not the model's");
+    }
+  }
   static const char* name_of_gelu(contract::Gelu gelu) {
     return gelu == contract::Gelu::Erf ? "erf" : "tanh";
   }
@@ -337,6 +362,19 @@ void note_description(const StartedModel& started, const ModelFacts& facts,
   notes->push_back(std::string("TensorFlow checkpoints do not tell which gelu they are for; ") +
                    "the run file says " +
                    (started.shape.gelu == contract::Gelu::Erf ? "erf" : "tanh"));
+}
+
+// Tokens that the model was made with and the dataset has not, in one line.
+void note_tokenizer(const StartedModel& started, const ModelFacts& facts,
+                    std::vector<std::string>* notes) {
+  if (!facts.tokenizer) return;
+  const TokenizerComparison found = compare_declared(started, *facts.tokenizer);
+  if (found.verdict() == TokenizerVerdict::Same) return;
+  notes->push_back(found.file +
+                   (found.verdict() == TokenizerVerdict::Differs
+                        ? " gives other tokens than the dataset has: "
+                        : ": whether it gives the dataset's tokens is unknown: ") +
+                   differences_line(found));
 }
 
 void note_leftovers(const StartedModel& started, ModelSource& source, const HeadMatch& head,
@@ -442,6 +480,7 @@ std::vector<std::string> check_start_from(ModelSource& source, const StartedMode
   check_fit(started, facts, head, !without.empty());
   std::vector<std::string> notes = facts.notes;
   note_description(started, facts, &notes);
+  note_tokenizer(started, facts, &notes);
   const contract::TensorTable table = contract::make_tensor_table(started.shape);
   for (const std::string& part : new_parts_of(source, table, head)) {
     notes.push_back(initialised_note(part, facts, head));
@@ -460,6 +499,7 @@ StartingState start_from(ModelSource& source, const StartedModel& started,
   StartingState state;
   state.notes = facts.notes;
   note_description(started, facts, &state.notes);
+  note_tokenizer(started, facts, &state.notes);
   const contract::TensorTable table = contract::make_tensor_table(started.shape);
   FilledArena filled;
   const std::vector<std::string> new_parts =

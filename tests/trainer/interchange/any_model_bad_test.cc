@@ -1,4 +1,5 @@
 // What is no model, and what no run can start from.
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "base/clock.h"
 #include "checkpoint/manifest.h"
 #include "tests/trainer/interchange/task_run.h"
+#include "tests/trainer/interchange/tokenizer_files.h"
 #include "tests/trainer/interchange/trained_run.h"
 #include "trainer/interchange/any_model.h"
 
@@ -313,6 +315,81 @@ TEST_F(BadAnyModel, EachDifferenceIsRefused) {
       EXPECT_NE(std::string(error.what()).find(c.says), std::string::npos) << error.what();
     }
   }
+}
+
+// What is told of the tokenizer.json beside a model whose vocab.txt and do_lower_case are the
+// dataset's: nothing where it is the same, a line where other tokens would be made, and a refusal
+// where its pieces are others.
+TEST_F(BadAnyModel, ATokenizerJsonOfOtherTokensIsOneLine) {
+  const Wanted same = wanted();
+  const json good = tokenizer_json(same.vocabulary, true, 100);  // Hugging Face's own limit
+  const auto with = [&](const std::function<void(json&)>& change) {
+    json changed = good;
+    change(changed);
+    return changed.dump();
+  };
+  const auto notes = [&] {
+    std::vector<std::string> checked =
+        interchange::check_start(model_disk(), base::system_clock(), {model().string(), false},
+                                 same.shape, {same.vocabulary, same.lower_case, same.labels});
+    const std::vector<std::string> trained =
+        interchange::starting_state(model_disk(), base::system_clock(), {model().string(), false},
+                                    same.shape, {same.vocabulary, same.lower_case, same.labels}, 1,
+                                    1)
+            .notes;
+    for (const std::string& note : checked) {
+      EXPECT_NE(std::find(trained.begin(), trained.end(), note), trained.end()) << note;
+    }
+    std::erase_if(
+        checked, [](const auto& note) { return note.find("tokenizer.json") == std::string::npos; });
+    return checked;
+  };
+  ASSERT_TRUE(notes().empty());
+  write_text(model() / "tokenizer_config.json", R"({"do_lower_case": true})");
+  write_text(model() / "tokenizer.json", good.dump());
+  EXPECT_TRUE(notes().empty());
+  const std::pair<std::string, const char*> noted[] = {
+      {with([](json& j) { j["normalizer"]["strip_accents"] = false; }),
+       "gives other tokens than the dataset has: strip_accents is true in the dataset and false "
+       "there"},
+      {with([](json& j) { j["normalizer"]["handle_chinese_chars"] = false; }),
+       "handle_chinese_chars is true in the dataset and false there"},
+      {with([](json& j) { j["normalizer"]["lowercase"] = false; }),
+       "files that differ: do_lower_case of tokenizer_config.json and lowercase of tokenizer.json"},
+      {with([](json& j) { j["model"]["type"] = "BPE"; }),
+       "whether it gives the dataset's tokens is unknown: not followed here: a model of type "
+       "'BPE'"},
+      {with([](json& j) {
+         j["added_tokens"].push_back({{"id", j["model"]["vocab"].size()}, {"content", "[ENT]"}});
+       }),
+       "1 piece that no rule is applied to, the first is '[ENT]'"},
+      {"not JSON", "is not a JSON object; copy the file again; only vocab.txt and do_lower_case"},
+      {std::string(10000, '['), "only vocab.txt and do_lower_case are compared"},
+  };
+  for (const auto& [text, says] : noted) {
+    write_text(model() / "tokenizer.json", text);
+    const std::vector<std::string> found = notes();
+    ASSERT_EQ(found.size(), 1U) << says;
+    EXPECT_NE(found[0].find(says), std::string::npos) << found[0];
+    EXPECT_EQ(found[0].find('\n'), std::string::npos);
+  }
+  write_text(model() / "tokenizer.json", with([](json& j) {
+               std::swap(j["model"]["vocab"]["boat"], j["model"]["vocab"]["sea"]);
+             }));
+  const base::Error error = error_of([&] { start(model(), same); });
+  EXPECT_EQ(error.code(), base::Code::User);
+  EXPECT_NE(std::string(error.what()).find("in vocab.txt and the dataset 'boat'"),
+            std::string::npos)
+      << error.what();
+
+  // Where tokenizer_config.json does not tell the case, this file does.
+  write_text(model() / "tokenizer.json",
+             with([](json& j) { j["normalizer"]["lowercase"] = false; }));
+  model_disk().remove_file(model() / "tokenizer_config.json");
+  const base::Error cased = error_of([&] { start(model(), same); });
+  EXPECT_NE(std::string(cased.what()).find("tokenizer.json: the model's text is mixed case"),
+            std::string::npos)
+      << cased.what();
 }
 
 TEST_F(BadAnyModel, MomentsAreAskedForWhereNoneAre) {
