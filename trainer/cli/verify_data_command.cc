@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,14 +17,25 @@
 #include "trainer/cli/option_checks.h"
 #include "trainer/contract/model_shape.h"
 #include "trainer/data/dataset.h"
+#include "trainer/interchange/declared_tokenizer.h"
+#include "trainer/interchange/tokenizer_comparison.h"
 #include "trainer/tasks/task_dataset.h"
 
 namespace regatta::trainer::cli {
 namespace {
 
 using VerifiedJson = nlohmann::ordered_json;
+using interchange::TokenizerComparison;
+using interchange::TokenizerVerdict;
 
-[[nodiscard]] VerifiedJson verified_text(const base::Path& directory) {
+// What is told of a dataset that is whole.
+struct Verified {
+  VerifiedJson json;
+  data::Vocabulary vocabulary;
+  data::TokenizerOptions tokenizer;
+};
+
+[[nodiscard]] Verified verified_text(const base::Path& directory) {
   const data::Dataset dataset = data::Dataset::open(directory);
   dataset.verify();
   VerifiedJson json = {{"ok", true},
@@ -38,7 +50,7 @@ using VerifiedJson = nlohmann::ordered_json;
                                                {"tokens", counts.tokens},
                                                {"unknown_tokens", counts.unknown_tokens}};
   }
-  return json;
+  return {std::move(json), dataset.vocabulary(), dataset.manifest().tokenizer};
 }
 
 [[nodiscard]] std::int64_t samples_in(const tasks::TaskDataset& dataset, tasks::Part part) {
@@ -50,7 +62,7 @@ using VerifiedJson = nlohmann::ordered_json;
 
 // Its files are also read: the digests fit, but another version of the program may read other
 // samples.
-[[nodiscard]] VerifiedJson verified_task(const base::Path& directory) {
+[[nodiscard]] Verified verified_task(const base::Path& directory) {
   const tasks::TaskDataset dataset = tasks::TaskDataset::open(directory, base::posix_file_system());
   VerifiedJson json = {{"ok", true},
                        {"directory", directory.string()},
@@ -69,10 +81,10 @@ using VerifiedJson = nlohmann::ordered_json;
     }
     json[name] = {{"samples", samples}};
   }
-  return json;
+  return {std::move(json), dataset.vocabulary(), dataset.manifest().tokenizer};
 }
 
-[[nodiscard]] VerifiedJson verified(const base::Path& directory) {
+[[nodiscard]] Verified verified(const base::Path& directory) {
   const bool is_task = tasks::TaskDataset::is_there(directory, base::posix_file_system());
   return is_task ? verified_task(directory) : verified_text(directory);
 }
@@ -108,6 +120,39 @@ using VerifiedJson = nlohmann::ordered_json;
          json.at("fingerprint").get<std::string>() + "\n";
 }
 
+// A tokenizer that cannot be read is bad input, whatever keeps it from being read.
+[[nodiscard]] interchange::DeclaredTokenizer declared_tokenizer(const std::string& path) {
+  try {
+    return interchange::read_tokenizer(base::posix_file_system(), path);
+  } catch (const base::Error& error) {
+    if (error.code() != base::Code::Operator) throw;
+    throw base::Error(base::Code::User, error.what());
+  }
+}
+
+[[nodiscard]] VerifiedJson comparison_json(const TokenizerComparison& comparison) {
+  VerifiedJson json = {{"file", comparison.file},
+                       {"verdict", interchange::name_of(comparison.verdict())},
+                       {"same", comparison.verdict() == TokenizerVerdict::Same},
+                       {"differences", VerifiedJson::array()},
+                       {"not_followed", comparison.not_followed},
+                       {"not_declared", comparison.not_declared},
+                       {"probes", comparison.probes},
+                       {"first_difference", nullptr},
+                       {"advice", comparison.advice}};
+  for (const interchange::RuleDifference& each : comparison.differences) {
+    json["differences"].push_back(
+        {{"rule", each.rule}, {"dataset", each.dataset}, {"tokenizer", each.tokenizer}});
+  }
+  if (comparison.first) {
+    json["first_difference"] = {{"about", comparison.first->about},
+                                {"text", comparison.first->text},
+                                {"dataset", comparison.first->dataset},
+                                {"tokenizer", comparison.first->tokenizer}};
+  }
+  return json;
+}
+
 }  // namespace
 
 CLI::App* VerifyDataCommand::add(CLI::App& program) {
@@ -116,15 +161,35 @@ CLI::App* VerifyDataCommand::add(CLI::App& program) {
   app->add_option("dataset", directory_, "dataset directory, of text or of a task")
       ->required()
       ->check(not_empty());
+  app->add_option(
+         "--tokenizer", tokenizer_,
+         "also tell whether this tokenizer would give other tokens than the dataset has: a "
+         "tokenizer.json of Hugging Face, a vocab.txt, or a directory with one of them; "
+         "exit code 1 if it would, or if nobody knows")
+      ->check(not_empty());
   app->add_flag("--json", json_, "one JSON object, also of a dataset that is damaged");
+  app->footer(
+      "exit codes: 0 whole (and the same tokens), 1 other tokens, 3 no such file, 7 damaged");
   return app;
 }
 
 int VerifyDataCommand::run() const {
   try {
-    const VerifiedJson json = verified(directory_);
-    std::fputs((json_ ? base::json_text(json) + "\n" : verified_lines(json)).c_str(), stdout);
-    return 0;
+    std::optional<interchange::DeclaredTokenizer> declared;  // before hours of reading
+    if (!tokenizer_.empty()) declared = declared_tokenizer(tokenizer_);
+    Verified made = verified(directory_);
+    std::string text = verified_lines(made.json);
+    bool is_same = true;
+    if (declared) {
+      const TokenizerComparison comparison =
+          interchange::compare_tokenizers({made.vocabulary, made.tokenizer}, *declared);
+      is_same = comparison.verdict() == TokenizerVerdict::Same;
+      made.json["tokenizer"] = comparison_json(comparison);
+      text += base::formatted("%-12s", "tokenizer") + interchange::to_text(comparison);
+    }
+    if (json_) text = base::json_text(made.json) + "\n";
+    std::fputs(text.c_str(), stdout);
+    return is_same ? 0 : 1;
   } catch (const base::Error& error) {
     if (json_) {
       const VerifiedJson json = {{"ok", false}, {"directory", directory_}, {"error", error.what()}};

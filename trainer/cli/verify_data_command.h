@@ -13,12 +13,13 @@ namespace regatta::trainer::cli {
 class VerifyDataCommand {
  public:
   CLI::App* add(CLI::App& program);
-  // 0, with the figures on stdout, of a dataset that is whole. Throws base::Error for the first
-  // damage; with --json that is on stdout, too.
+  // 0, with the figures on stdout, of a dataset that is whole; 1 of one that is, where the
+  // tokenizer would give other tokens, or nobody knows. Throws base::Error for the first damage,
+  // and for a tokenizer that cannot be read; with --json that is on stdout, too.
   [[nodiscard]] int run() const;
 
  private:
-  std::string directory_;
+  std::string directory_, tokenizer_;
   bool json_ = false;
 };
 

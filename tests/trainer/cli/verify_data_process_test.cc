@@ -13,6 +13,7 @@
 #include "base/process.h"
 #include "tests/base/faulty_file_system.h"
 #include "tests/trainer/data/prepared.h"
+#include "tests/trainer/interchange/tokenizer_files.h"
 #include "trainer/tasks/task_dataset.h"
 
 namespace regatta::tests {
@@ -247,6 +248,106 @@ TEST(VerifyDataProcess, WhatIsNoDatasetIsRefused) {
        {std::vector<std::string>{}, {""}, {path, path}, {path, "--jsn"}}) {
     EXPECT_EQ(verify_data(wrong).exit.code, 2);
   }
+}
+
+// The dataset is whole, and this is what is told of the tokenizer beside it.
+struct ToldTokenizer {
+  int code;
+  std::string text;  // behind the figures of the dataset
+  json object;
+};
+ToldTokenizer told_tokenizer(const base::Path& dataset, const base::Path& tokenizer) {
+  const base::Output told = verify_data({dataset.string(), "--tokenizer", tokenizer.string()});
+  EXPECT_EQ(told.errors, "");
+  EXPECT_THAT(told.text, StartsWith("ok\ntask "));
+  const base::Output output =
+      verify_data({dataset.string(), "--tokenizer", tokenizer.string(), "--json"});
+  EXPECT_EQ(output.exit.code, told.exit.code) << output.errors;
+  const json made = json::parse(output.text, nullptr, false);
+  EXPECT_EQ(made["ok"], true);
+  EXPECT_EQ(made["tokenizer"]["same"], told.exit.code == 0);
+  const std::size_t at = told.text.find("\ntokenizer   ");
+  EXPECT_NE(at, std::string::npos) << told.text;
+  return {told.exit.code.value_or(-1), told.text.substr(at + 1), made["tokenizer"]};
+}
+
+TEST(VerifyDataProcess, ATokenizerIsTheSameOrAnotherOrUnknown) {
+  const TemporaryDirectory directory;
+  const base::Path text = text_dataset(directory.path());
+  std::filesystem::create_directory(directory.path() / "classes");
+  const base::Path classes = class_dataset(directory.path() / "classes");
+  const auto vocabulary = trainer::data::Vocabulary::parse(kSmallVocabulary, "small");
+  const base::Path file = directory.path() / "model" / "tokenizer.json";
+  std::filesystem::create_directory(file.parent_path());
+  for (const base::Path& dataset : {text, classes}) {
+    json made = tokenizer_json(vocabulary);
+    write_file(file, made.dump());
+    for (const base::Path& given : {file, file.parent_path()}) {
+      const ToldTokenizer same = told_tokenizer(dataset, given);
+      EXPECT_EQ(same.code, 0) << same.text;
+      EXPECT_THAT(same.text, StartsWith("tokenizer   " + file.string() + " gives the same tokens"));
+      EXPECT_EQ(same.object["verdict"], "same");
+      EXPECT_EQ(same.object["differences"], json::array());
+      EXPECT_EQ(same.object["first_difference"], nullptr);
+    }
+    made["normalizer"]["lowercase"] = false;
+    write_file(file, made.dump());
+    const ToldTokenizer other = told_tokenizer(dataset, file);
+    EXPECT_EQ(other.code, 1) << other.text;
+    EXPECT_THAT(other.text,
+                HasSubstr(" gives other tokens than the dataset has\n  lower_case: true "
+                          "in the dataset, false there\n"));
+    EXPECT_THAT(other.text,
+                HasSubstr("  first probe text that differs (prose): \"The quick brown"));
+    EXPECT_THAT(other.text, HasSubstr("    dataset:   the [UNK] [UNK]"));
+    EXPECT_THAT(other.text, HasSubstr("    tokenizer: [UNK] [UNK] [UNK]"));
+    EXPECT_EQ(other.object["verdict"], "differs");
+    EXPECT_EQ(other.object["differences"][0],
+              json({{"rule", "lower_case"}, {"dataset", "true"}, {"tokenizer", "false"}}));
+    EXPECT_EQ(other.object["first_difference"]["dataset"][0], "the");
+    made["model"]["type"] = "BPE";
+    write_file(file, made.dump());
+    const ToldTokenizer unknown = told_tokenizer(dataset, file);
+    EXPECT_EQ(unknown.code, 1);
+    made["normalizer"]["lowercase"] = true;
+    write_file(file, made.dump());
+    EXPECT_EQ(told_tokenizer(dataset, file).object["verdict"], "unknown");
+    EXPECT_THAT(told_tokenizer(dataset, file).text, HasSubstr("is unknown\n  not followed here: a "
+                                                              "model of type 'BPE'"));
+    const ToldTokenizer own = told_tokenizer(dataset, dataset / "vocab.txt");
+    EXPECT_EQ(own.code, 0) << own.text;
+    EXPECT_THAT(own.text, HasSubstr("not declared there, taken as the dataset's: lower_case"));
+  }
+}
+
+TEST(VerifyDataProcess, ATokenizerThatCannotBeReadIsOneLine) {
+  const TemporaryDirectory directory;
+  const base::Path dataset = text_dataset(directory.path());
+  const auto told = [&](const base::Path& tokenizer, int code) {
+    const base::Output output = verify_data({dataset.string(), "--tokenizer", tokenizer.string()});
+    EXPECT_EQ(output.exit.code, code) << output.errors;
+    EXPECT_EQ(output.text, "");
+    EXPECT_THAT(output.errors, HasSubstr(tokenizer.string()));
+    EXPECT_EQ(std::count(output.errors.begin(), output.errors.end(), '\n'), 1) << output.errors;
+    EXPECT_LT(output.errors.size(), 400U);
+  };
+  const base::Path file = directory.path() / "tokenizer.json";
+  told(file, kNotThere);
+  for (const std::string& bad :
+       {std::string(), std::string("{"), std::string(10000, '['), std::string("{\"model\": 5}")}) {
+    write_file(file, bad);
+    told(file, kWrongInput);
+  }
+  std::filesystem::resize_file(file, 100'000'000);
+  told(file, kWrongInput);
+  told("/dev/null", kWrongInput);
+  write_file(directory.path() / "other.txt", "no pieces of BERT\n");
+  told(directory.path() / "other.txt", kWrongInput);
+  EXPECT_EQ(verify_data({dataset.string(), "--tokenizer", ""}).exit.code, 2);
+  const base::Output object =
+      verify_data({dataset.string(), "--tokenizer", file.string(), "--json"});
+  EXPECT_EQ(object.exit.code, kWrongInput);
+  EXPECT_EQ(json::parse(object.text, nullptr, false)["ok"], false);
 }
 
 }  // namespace
