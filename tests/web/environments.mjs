@@ -89,7 +89,7 @@ const sections = () => ({
     parameters: 109_514_298,
     begins_with: "new weights",
   },
-  configuration: { name: "demo", steps: 4000, batch: { size: 32, micro: 0 }, seed: 7 },
+  configuration: { steps: 4000, batch: { size: 32, micro: 0 }, seed: 7 },
 });
 
 // With other values in its sections: {machine: {kernel: "Linux 5.4"}}; undefined takes a key out.

@@ -150,6 +150,7 @@ std::string digest_of_file(base::FileSystem& files, const base::Path& path) {
 
 Json shown_configuration(const contract::RunConfig& config) {
   Json json = base::parse_json<Json>(contract::to_json(config));
+  json.erase("name");  // runs that differ by it alone do the same
   const Json::json_pointer environment("/slurm/environment");
   if (!json.contains(environment)) return json;
   for (auto& value : json[environment]) value = nullptr;

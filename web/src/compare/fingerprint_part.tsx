@@ -4,16 +4,15 @@ import { setQuery } from "../base/route";
 import type { Environment } from "../environment/environment_api";
 import { useRefuge } from "../parts/refuge";
 import type { Known } from "./compare_api";
-import type { ComparedSection, Equals } from "./fingerprints";
+import type { ComparedSection } from "./fingerprints";
 import { comparedSections, equalAttempts, hiddenKeys } from "./fingerprints";
 import type { Shown } from "./tables";
 import { DifferenceRow, RunColumns } from "./tables";
 
 const kMostRows = 300; // of a section
 const kMostNamed = 5;
-const sameText = ({ isNamedAlike }: Equals) =>
-  `have the same fingerprint${isNamedAlike ? "" : " but for the run's name"}: what differs in their ` +
-  "results is chance or the machine's state.";
+const kSameText =
+  "have the same fingerprint: what differs in their results is chance or the machine's state.";
 
 const environmentIn = ({ environment }: Known): Environment | null =>
   environment && "environment" in environment ? environment.environment : null;
@@ -60,13 +59,13 @@ function Verdict({
   if (count === 0) return <p>None of these runs has an environment to compare.</p>;
   if (count === 1) return <p>Only one of these runs has an environment: nothing to compare it with.</p>;
   const [first] = groups;
-  const isSame = first?.places.length === count;
+  const isSame = first?.length === count;
   const isAllButConfiguration = !isSame && equal.length === sections.length;
   return (
     <>
       {groups.map((group) => (
-        <p key={group.places[0]}>
-          {isSame ? "These attempts" : listed(group.places.map(nameAt))} {sameText(group)}
+        <p key={group[0]}>
+          {isSame ? "These attempts" : listed(group.map(nameAt))} {kSameText}
         </p>
       ))}
       {isAllButConfiguration && (

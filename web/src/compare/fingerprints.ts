@@ -58,30 +58,15 @@ function sectionOf(name: SectionName, environments: (Environment | null)[]): Com
 export const comparedSections = (environments: (Environment | null)[]): ComparedSection[] =>
   kCompared.map((name) => sectionOf(name, environments));
 
-export interface Equals {
-  places: number[]; // in the list; two and more
-  isNamedAlike: boolean; // else their fingerprints differ, by the run's name alone
-}
-
-// All that a fingerprint is of, but for the name of the run.
-function identityOf(environment: Environment): string {
-  const { digest: _, name: __, ...configuration } = environment.configuration;
-  return JSON.stringify([kCompared.map((name) => digestOf(environment, name)), configuration]);
-}
-
-export function equalAttempts(environments: (Environment | null)[]): Equals[] {
+// Places in the list of those, two and more, that have one fingerprint.
+export function equalAttempts(environments: (Environment | null)[]): number[][] {
   const groups = new Map<string, number[]>();
   environments.forEach((one, index) => {
     if (!one) return;
-    const identity = identityOf(one);
-    groups.set(identity, [...(groups.get(identity) ?? []), index]);
+    const fingerprint = textOf(one.fingerprint);
+    groups.set(fingerprint, [...(groups.get(fingerprint) ?? []), index]);
   });
-  return [...groups.values()]
-    .filter((places) => places.length > 1)
-    .map((places) => {
-      const fingerprints = places.map((place) => textOf(environments[place]?.fingerprint ?? ""));
-      return { places, isNamedAlike: new Set(fingerprints).size === 1 };
-    });
+  return [...groups.values()].filter((places) => places.length > 1);
 }
 
 // Keys that two or more have without their values, which no digest tells.
