@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "base/json.h"
 
 namespace regatta::orchestrator::compare {
 namespace {
@@ -85,6 +88,10 @@ std::string key_of(const char* pointer) {
   return key;
 }
 
+Evidence evidence_of(std::string key, const Json& a, const Json& b) {
+  return {std::move(key), base::json_text(a), base::json_text(b)};
+}
+
 struct Sides {
   const SpeedAccount& a;
   const SpeedAccount& b;
@@ -93,14 +100,14 @@ struct Sides {
 };
 
 // What the machine did while they trained, where it differs enough to matter.
-void add_state(const Sides& sides, Cause* cause) {
+void add_state(const Sides& sides, LikelyCause* cause) {
   const auto both = [&](const char* pointer) {
     return std::pair(at(sides.environment_a, pointer), at(sides.environment_b, pointer));
   };
   const auto add = [&](const char* pointer, const char* what) {
-    auto [a, b] = both(pointer);
+    const auto [a, b] = both(pointer);
     if (cause->what.empty()) cause->what = what;
-    cause->evidence.push_back({key_of(pointer), std::move(a), std::move(b)});
+    cause->evidence.push_back(evidence_of(key_of(pointer), a, b));
   };
   const auto differ_by = [&](const char* pointer, const auto& enough) {
     const auto [a, b] = both(pointer);
@@ -127,20 +134,20 @@ void add_state(const Sides& sides, Cause* cause) {
   }
 }
 
-void add_facts(const Sides& sides, Cause* cause) {
+void add_facts(const Sides& sides, LikelyCause* cause) {
   for (const Fact& fact : kFacts) {
     if (fact.part != cause->part) continue;
-    Json a = at(sides.environment_a, fact.key), b = at(sides.environment_b, fact.key);
+    const Json a = at(sides.environment_a, fact.key), b = at(sides.environment_b, fact.key);
     if (a == b) continue;
     if (cause->what.empty()) cause->what = fact.what;
-    cause->evidence.push_back({key_of(fact.key), std::move(a), std::move(b)});
+    cause->evidence.push_back(evidence_of(key_of(fact.key), a, b));
   }
 }
 
 // What the journals say of the part themselves.
-void add_figures(const Sides& sides, Cause* cause) {
+void add_figures(const Sides& sides, LikelyCause* cause) {
   const auto add = [&](const char* key, const Json& a, const Json& b) {
-    if (a != b) cause->evidence.push_back({key, a, b});
+    if (a != b) cause->evidence.push_back(evidence_of(key, a, b));
   };
   const auto each = [](double seconds, std::int64_t count) {
     return count > 0 ? Json(seconds / static_cast<double>(count)) : Json();
@@ -170,8 +177,8 @@ void add_figures(const Sides& sides, Cause* cause) {
   }
 }
 
-Cause cause_of(Part part, double seconds, const Sides& sides) {
-  Cause cause{part, seconds, "", {}};
+LikelyCause cause_of(Part part, double seconds, const Sides& sides) {
+  LikelyCause cause{part, seconds, "", {}};
   const bool known = sides.environment_a.is_object() && sides.environment_b.is_object();
   if (known) add_facts(sides, &cause);
   if (known && (part == Part::Compute || part == Part::Imbalance)) add_state(sides, &cause);
@@ -183,29 +190,29 @@ Cause cause_of(Part part, double seconds, const Sides& sides) {
   return cause;
 }
 
-Cause work_of(double seconds, const Sides& sides) {
-  Cause cause{Part::Compute, seconds, "more work in a sample", {}};
+LikelyCause work_of(double seconds, const Sides& sides) {
+  LikelyCause cause{Part::Compute, seconds, "more work in a sample", {}};
   if (seconds < 0) cause.what = "less work in a sample";
   const auto per_sample = [](const SpeedAccount& of, double all) { return of.per_sample(all); };
-  cause.evidence.push_back({"tokens of a sample",
-                            per_sample(sides.a, static_cast<double>(sides.a.tokens)),
-                            per_sample(sides.b, static_cast<double>(sides.b.tokens))});
-  cause.evidence.push_back({"FLOPs of a sample", per_sample(sides.a, sides.a.flops),
-                            per_sample(sides.b, sides.b.flops)});
+  cause.evidence.push_back(evidence_of("tokens of a sample",
+                                       per_sample(sides.a, static_cast<double>(sides.a.tokens)),
+                                       per_sample(sides.b, static_cast<double>(sides.b.tokens))));
+  cause.evidence.push_back(evidence_of("FLOPs of a sample", per_sample(sides.a, sides.a.flops),
+                                       per_sample(sides.b, sides.b.flops)));
   for (const char* const key :
        {"/model/fingerprint", "/data/fingerprint", "/configuration/data/max_length"}) {
-    Json a = at(sides.environment_a, key), b = at(sides.environment_b, key);
-    if (a != b) cause.evidence.push_back({key_of(key), std::move(a), std::move(b)});
+    const Json a = at(sides.environment_a, key), b = at(sides.environment_b, key);
+    if (a != b) cause.evidence.push_back(evidence_of(key_of(key), a, b));
   }
   return cause;
 }
 
 }  // namespace
 
-std::vector<Cause> causes_of(const SpeedDifference& difference, const SpeedAccount& a,
-                             const SpeedAccount& b, const Json& environment_a,
-                             const Json& environment_b) {
-  std::vector<Cause> causes;
+std::vector<LikelyCause> causes_of(const SpeedDifference& difference, const SpeedAccount& a,
+                                   const SpeedAccount& b, const Json& environment_a,
+                                   const Json& environment_b) {
+  std::vector<LikelyCause> causes;
   if (difference.is_noise()) return causes;
   const Sides sides{a, b, environment_a, environment_b};
   const double least = kLeastShare * std::abs(difference.whole());
@@ -216,9 +223,10 @@ std::vector<Cause> causes_of(const SpeedDifference& difference, const SpeedAccou
     const double seconds = part == Part::Compute ? difference.slower : difference.parts[i];
     if (counts(seconds)) causes.push_back(cause_of(part, seconds, sides));
   }
-  std::stable_sort(causes.begin(), causes.end(), [](const Cause& one, const Cause& other) {
-    return std::abs(one.seconds) > std::abs(other.seconds);
-  });
+  std::stable_sort(causes.begin(), causes.end(),
+                   [](const LikelyCause& one, const LikelyCause& other) {
+                     return std::abs(one.seconds) > std::abs(other.seconds);
+                   });
   return causes;
 }
 

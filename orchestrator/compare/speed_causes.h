@@ -1,7 +1,7 @@
 // What is known to differ between two attempts that may have made one of them slower.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -10,12 +10,12 @@
 namespace regatta::orchestrator::compare {
 
 // A fact that differs: a key of environment.json ("numerics instruction_set"), or a figure of the
-// journals; null where an attempt has none.
+// journals. Values as JSON, "null" where an attempt has none.
 struct Evidence {
   std::string key;
-  nlohmann::ordered_json a, b;
+  std::string a, b;
 };
-struct Cause {
+struct LikelyCause {
   Part part = Part::Other;
   double seconds = 0;  // of a sample, B's less A's
   std::string what;    // for people
@@ -25,9 +25,9 @@ struct Cause {
 // Of each part that has a tenth of the whole difference or more, the largest first, what the
 // likely cause is, and what it is seen by; none where the difference is noise. `environment_a` and
 // `environment_b` are files as docs/formats/environment.md has them, or null where there is none.
-[[nodiscard]] std::vector<Cause> causes_of(const SpeedDifference& difference, const SpeedAccount& a,
-                                           const SpeedAccount& b,
-                                           const nlohmann::ordered_json& environment_a,
-                                           const nlohmann::ordered_json& environment_b);
+[[nodiscard]] std::vector<LikelyCause> causes_of(const SpeedDifference& difference,
+                                                 const SpeedAccount& a, const SpeedAccount& b,
+                                                 const nlohmann::ordered_json& environment_a,
+                                                 const nlohmann::ordered_json& environment_b);
 
 }  // namespace regatta::orchestrator::compare

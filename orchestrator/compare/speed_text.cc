@@ -103,7 +103,7 @@ std::string causes_text(const Json& speed) {
 }  // namespace
 
 Json speed_json(const ComparedAttempt& a, const ComparedAttempt& b,
-                const SpeedDifference& difference, const std::vector<Cause>& causes) {
+                const SpeedDifference& difference, const std::vector<LikelyCause>& causes) {
   Json parts = Json::array();
   for (std::size_t i = 0; i < kParts; ++i) {
     parts.push_back(
@@ -113,10 +113,14 @@ Json speed_json(const ComparedAttempt& a, const ComparedAttempt& b,
          {"difference", difference.parts[i]}});
   }
   Json told = Json::array();
-  for (const Cause& cause : causes) {
+  for (const LikelyCause& cause : causes) {
     Json evidence = Json::array();
     for (const Evidence& fact : cause.evidence) {
-      evidence.push_back({{"key", fact.key}, {"values", Json::array({fact.a, fact.b})}});
+      Json values = Json::array();
+      for (const std::string& value : {fact.a, fact.b}) {
+        values.push_back(base::parse_json<Json>(value));
+      }
+      evidence.push_back({{"key", fact.key}, {"values", std::move(values)}});
     }
     told.push_back({{"part", std::string(kPartNames[static_cast<std::size_t>(cause.part)])},
                     {"seconds_per_sample", cause.seconds},

@@ -18,7 +18,7 @@ struct ComparedAttempt {
 
 [[nodiscard]] nlohmann::ordered_json speed_json(const ComparedAttempt& a, const ComparedAttempt& b,
                                                 const SpeedDifference& difference,
-                                                const std::vector<Cause>& causes);
+                                                const std::vector<LikelyCause>& causes);
 
 // Of that JSON: the rates, a table of parts, and a line for each cause with what tells of it.
 [[nodiscard]] std::string speed_text(const nlohmann::ordered_json& speed);

@@ -110,10 +110,10 @@ TEST_F(ServedTest, NoRouteSendsAByteThatIsNotItsAnswers) {
                                    "/" + std::string(2000, 'a'),
                                    location};
   for (const char* view :
-       {"/metrics", "/logs", "/logs/files", "/explain", "/plan", "/environment", "/speed?against=a", "/checkpoints",
-        "/checkpoints/latest", "/checkpoints/latest/export", "/checkpoints/latest/verify",
-        "/checkpoints/latest/pin", "/checkpoints/latest/unpin", "/checkpoints/gc", "/cancel",
-        "/resume", "/archive"}) {
+       {"/metrics", "/logs", "/logs/files", "/explain", "/plan", "/environment", "/speed?against=a",
+        "/checkpoints", "/checkpoints/latest", "/checkpoints/latest/export",
+        "/checkpoints/latest/verify", "/checkpoints/latest/pin", "/checkpoints/latest/unpin",
+        "/checkpoints/gc", "/cancel", "/resume", "/archive"}) {
     targets.push_back(location + view);
   }
   std::set<std::string> seen;  // what was answered, so that these are not all refusals

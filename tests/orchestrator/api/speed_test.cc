@@ -51,7 +51,8 @@ class SpeedRoute : public testing::Test {
     tests::write_file(path / "journal.jsonl", journal);
     return path;
   }
-  static std::string text(const compare::MadeSteps& of, const std::string& device = "CPU, 1 thread") {
+  static std::string text(const compare::MadeSteps& of,
+                          const std::string& device = "CPU, 1 thread") {
     std::string lines;
     for (contract::JournalRecord& record : compare::made_journal(of)) {
       if (auto* start = std::get_if<contract::StartRecord>(&record.body)) start->device = device;
