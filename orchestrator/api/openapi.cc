@@ -68,6 +68,7 @@ std::string text_example(std::string_view name) {
       {"partition", "gpu"},
       {"kind", "run.failed,checkpoint"},
       {"run", "bert-1b2c3d"},
+      {"against", "bert-0a9b8c"},
       {"runs", "bert-1b2c3d"},
       {"after", "bert-1b2c3d"},
       {"before", "cd41d9600000000000-2a"},
