@@ -24,7 +24,7 @@ namespace contract = trainer::contract;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kJournal = "journal.jsonl";
-constexpr std::uint64_t kMostStartBytes = std::uint64_t{1} << 20U;  // the first line has the layout
+constexpr std::uint64_t kMostStartBytes = std::uint64_t{1} << 20U;  // the layout is in the first
 
 struct FoundAttempt {
   int number = 0;
@@ -50,11 +50,11 @@ std::vector<contract::JournalRecord> end_of(base::FileSystem& files, const base:
 
 compare::AttemptLayout layout_of(base::FileSystem& files, const base::Path& journal) {
   const std::string begin = files.read_at(journal, 0, kMostStartBytes);
-  const auto record = contract::parse_record(std::string_view(begin).substr(0, begin.find('\n')));
-  if (!record) return {};
-  const auto* start = std::get_if<contract::StartRecord>(&record->body);
-  if (start == nullptr) return {};
-  return {start->ranks, start->device.starts_with("CPU")};
+  for (const contract::JournalRecord& record : contract::parse_journal(begin).records) {
+    const auto* start = std::get_if<contract::StartRecord>(&record.body);
+    if (start != nullptr) return {start->ranks, start->device.starts_with("CPU")};
+  }
+  return {};
 }
 
 Json environment_of(base::FileSystem& files, const base::Path& path) {

@@ -16,7 +16,8 @@ using Evidences = std::vector<Evidence>;
 
 constexpr double kLeastShare = 0.1;    // of the whole difference
 constexpr double kOtherPressure = 10;  // percent of time in which something waited for a processor
-constexpr double kOtherClock = 0.05;   // of the larger clock
+constexpr double kPressureSeconds = 10;
+constexpr double kOtherClock = 0.05;  // of the larger clock
 
 // Facts of environment.json in which attempts may differ, the likeliest cause first.
 struct Fact {
@@ -29,6 +30,7 @@ constexpr Fact kFacts[] = {
     {Part::Compute, "/numerics/tf32", "float32 products with rounded factors"},
     {Part::Compute, "/devices/of_rank_0/model", "another GPU"},
     {Part::Compute, "/devices/of_rank_0/kind", "another kind of device"},
+    {Part::Compute, "/fabric/ranks", "another number of ranks"},
     {Part::Compute, "/numerics/instruction_set", "another instruction set"},
     {Part::Compute, "/numerics/threads", "another number of threads"},
     {Part::Compute, "/machine/limits/processors", "another limit on processors"},
@@ -43,6 +45,7 @@ constexpr Fact kFacts[] = {
     {Part::Compute, "/machine/caches", "other caches"},
     {Part::Compute, "/machine/huge_pages", "other settings of huge pages"},
     {Part::Compute, "/configuration/batch/micro", "another micro-batch"},
+    {Part::Compute, "/configuration/batch/size", "another batch, and products of another size"},
     {Part::Compute, "/configuration/model/dropout", "another dropout"},
     {Part::Compute, "/configuration/model/attention_dropout", "another dropout of attention"},
     {Part::Compute, "/numerics/gelu", "another GELU"},
@@ -71,9 +74,12 @@ constexpr Fact kFacts[] = {
     {Part::Communication, "/model/parameters", "another number of parameters"},
     {Part::Input, "/data/fingerprint", "another dataset"},
     {Part::Input, "/configuration/data", "other settings of data"},
+    {Part::Input, "/configuration/batch/size", "another batch: less to do while samples are made"},
+    {Part::Input, "/fabric/ranks", "another number of ranks, which deal samples to one another"},
     {Part::Statistics, "/configuration/statistics", "other looks at the gradient's noise"},
     {Part::Evaluation, "/configuration/evaluate", "other evaluations"},
     {Part::Checkpoints, "/configuration/checkpoint", "other checkpoints"},
+    {Part::Other, "/fabric/ranks", "another number of ranks, which tell one another of each step"},
 };
 
 Json at(const Json& environment, const char* pointer) {
@@ -90,6 +96,23 @@ std::string key_of(const char* pointer) {
 
 Evidence evidence_of(std::string key, const Json& a, const Json& b) {
   return {std::move(key), base::json_text(a), base::json_text(b)};
+}
+
+// Of sections their keys that differ, else the values.
+void add_differences(const std::string& key, const Json& a, const Json& b, Evidences* evidence) {
+  if (a == b) return;
+  if (!a.is_object() || !b.is_object()) return evidence->push_back(evidence_of(key, a, b));
+  const auto find = [](const Json& in, const std::string& name) {
+    return in.contains(name) ? in.at(name) : Json();
+  };
+  for (const auto& item : a.items()) {
+    add_differences(key + " " + item.key(), item.value(), find(b, item.key()), evidence);
+  }
+  for (const auto& item : b.items()) {
+    if (!a.contains(item.key())) {
+      add_differences(key + " " + item.key(), Json(), item.value(), evidence);
+    }
+  }
 }
 
 struct Sides {
@@ -119,18 +142,18 @@ void add_state(const Sides& sides, LikelyCause* cause) {
       add(pointer, "a processor that was throttled");
     }
   }
-  for (const char* const pointer :
-       {"/training/clocks/processor_pressure", "/attempt/clocks/processor_pressure"}) {
-    if (differ_by(pointer, [](double a, double b) { return std::abs(a - b) > kOtherPressure; })) {
-      add(pointer, "others that used the same processors");
-    }
+  // A mean over seconds, which of a shorter attempt tells what was before it.
+  const bool is_own = std::min(sides.a.seconds, sides.b.seconds) >= kPressureSeconds;
+  constexpr const char* kPressure = "/training/clocks/processor_pressure";
+  if (is_own &&
+      differ_by(kPressure, [](double a, double b) { return std::abs(a - b) > kOtherPressure; })) {
+    add(kPressure, "others that used the same processors");
   }
-  for (const char* const pointer : {"/training/clocks/mean_mhz", "/attempt/clocks/mean_mhz"}) {
-    if (differ_by(pointer, [](double a, double b) {
-          return std::abs(a - b) > kOtherClock * std::max(a, b);
-        })) {
-      add(pointer, "another clock of the processors");
-    }
+  constexpr const char* kClock = "/training/clocks/mean_mhz";
+  if (differ_by(kClock, [](double a, double b) {
+        return std::abs(a - b) > kOtherClock * std::max(a, b);
+      })) {
+    add(kClock, "another clock of the processors");
   }
 }
 
@@ -140,7 +163,7 @@ void add_facts(const Sides& sides, LikelyCause* cause) {
     const Json a = at(sides.environment_a, fact.key), b = at(sides.environment_b, fact.key);
     if (a == b) continue;
     if (cause->what.empty()) cause->what = fact.what;
-    cause->evidence.push_back(evidence_of(key_of(fact.key), a, b));
+    add_differences(key_of(fact.key), a, b, &cause->evidence);
   }
 }
 

@@ -167,8 +167,13 @@ class Run {
   void make_or_compare(base::FileSystem& files, contract::RunConfig config) const {
     const base::Path run_json = base::Path(directory_) / "run.json";
     if (!files.exists(run_json)) {
-      (void)contract::RunDirectory::create(files, directory_, contract::to_json(config));
-      return;
+      try {
+        (void)contract::RunDirectory::create(files, directory_, contract::to_json(config));
+        return;
+      } catch (const base::Error& error) {
+        // Under mpirun another rank may have made it meanwhile.
+        if (error.code() != base::Code::Conflict || !files.exists(run_json)) throw;
+      }
     }
     contract::RunConfig there =
         contract::parse_run_config(files.read(run_json, kMaxTextBytes), run_json.string());

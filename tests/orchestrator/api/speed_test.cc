@@ -51,11 +51,14 @@ class SpeedRoute : public testing::Test {
     tests::write_file(path / "journal.jsonl", journal);
     return path;
   }
-  static std::string text(const compare::MadeSteps& of,
-                          const std::string& device = "CPU, 1 thread") {
+  static std::string text(const compare::MadeSteps& of, const std::string& device = "CPU, 1 thread",
+                          int ranks = 1) {
     std::string lines;
     for (contract::JournalRecord& record : compare::made_journal(of)) {
-      if (auto* start = std::get_if<contract::StartRecord>(&record.body)) start->device = device;
+      if (auto* start = std::get_if<contract::StartRecord>(&record.body)) {
+        start->device = device;
+        start->ranks = ranks;
+      }
       lines += contract::to_line(record);
       if (!lines.ends_with('\n')) lines += "\n";
     }
@@ -121,6 +124,19 @@ TEST_F(SpeedRoute, AnEnvironmentThatCannotBeReadLeavesTheParts) {
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_NEAR(Json::parse(answer.body)["difference"].get<double>(), 0.001, 1e-9);
   EXPECT_THAT(answer.body, testing::Not(HasSubstr("avx2"))) << "of one alone nobody knows";
+}
+
+// What ranks wait for one another is no unknown rest.
+TEST_F(SpeedRoute, OfSeveralRanksWaitingIsCommunication) {
+  compare::MadeSteps waits;
+  waits.reduce = 0.008;
+  attempt(a_, 1, text({}));
+  attempt(b_, 1, text(waits, "CPU, 1 thread", 2));
+  const Json speed = Json::parse(get(b_, a_).body);
+  for (const Json& part : speed["parts"]) {
+    EXPECT_NEAR(part["difference"].get<double>(), part["part"] == "communication" ? 0.001 : 0, 1e-9)
+        << part["part"];
+  }
 }
 
 // The host of a GPU only enqueues: what its journal calls forward is nobody's forward.

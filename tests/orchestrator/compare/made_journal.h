@@ -31,6 +31,7 @@ inline std::vector<trainer::contract::JournalRecord> made_journal(const MadeStep
     record.body = std::move(body);
     records.push_back(std::move(record));
   };
+  put(contract::PhaseRecord{"loading"});
   put(contract::StartRecord{});
   for (int i = 1; i <= of.steps; ++i) {
     contract::StepRecord step;

@@ -21,7 +21,7 @@ from served import NO_DEFAULTS, conclude, make_data, run_cases, serve_here, serv
 PLAIN = {
     "model": {"preset": "tiny", "layers": 2, "hidden": 128, "heads": 2, "feed_forward": 512, "max_positions": 64, "dropout": 0,
               "attention_dropout": 0},
-    "data": {"max_length": 16}, "batch": {"size": 8}, "threads": 1, "steps": 80,
+    "data": {"max_length": 16}, "batch": {"size": 8}, "threads": 1, "steps": 400,
     "evaluate": {"every": 1000, "samples": 32}, "checkpoint": {"every": 1000, "keep_last": 1}, "statistics": {"every": 0},
 }
 # What changes; the environment's variables; the part, and the key of the evidence.
@@ -32,9 +32,9 @@ PLANTS = {
     "dropout": ({"model": {"dropout": 0.1, "attention_dropout": 0.1}}, {}, "compute", "configuration model dropout"),
     "larger_model": ({"model": {"layers": 4}}, {}, "compute", "model fingerprint"),
     "micro_batches": ({"batch": {"size": 8, "micro": 1}}, {}, "compute", "configuration batch micro"),
-    "evaluations": ({"evaluate": {"every": 2}}, {}, "evaluation", "configuration evaluate"),
-    "checkpoints": ({"checkpoint": {"every": 2, "async": False}}, {}, "checkpoints", "configuration checkpoint"),
-    "statistics": ({"statistics": {"every": 2}}, {}, "statistics", "configuration statistics"),
+    "evaluations": ({"evaluate": {"every": 2}}, {}, "evaluation", "configuration evaluate every"),
+    "checkpoints": ({"checkpoint": {"every": 2, "async": False}}, {}, "checkpoints", "configuration checkpoint every"),
+    "statistics": ({"statistics": {"every": 2}}, {}, "statistics", "configuration statistics every"),
     "small_batch": ({"batch": {"size": 2}}, {}, "optimizer", "configuration batch size"),
     "two_ranks": ({"ranks": 2}, {}, "communication", "fabric ranks"),
 }

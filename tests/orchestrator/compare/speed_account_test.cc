@@ -113,14 +113,14 @@ TEST(SpeedAccount, PassesOverTheStepsThatTriedCuts) {
   std::vector<contract::JournalRecord> records = made_journal({});
   contract::JournalRecord trial = records.at(40);  // behind step 40
   trial.body = contract::TrialRecord{};
-  records.insert(records.begin() + 41, trial);
+  records.insert(records.begin() + 41 + 1, trial);
   EXPECT_EQ(account_of(records, {}).first_step, 41);
 }
 
 TEST(SpeedAccount, TakesTheEndOfALongJournal) {
   std::vector<contract::JournalRecord> records = made_journal({});
   const SpeedAccount whole = account_of(records, {});
-  records.erase(records.begin(), records.begin() + 21);
+  records.erase(records.begin(), records.begin() + 22);
   const SpeedAccount end = account_of(records, {});
   EXPECT_EQ(end.first_step, 29);
   EXPECT_NEAR(end.per_sample(end.seconds), whole.per_sample(whole.seconds), 1e-12);

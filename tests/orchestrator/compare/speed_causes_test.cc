@@ -65,6 +65,7 @@ TEST(SpeedCauses, SlowerComputeIsOfTheLikeliestFact) {
 TEST(SpeedCauses, WhatTheMachineDidIsTold) {
   Compared of;
   of.b.backward = 0.030;
+  of.a.steps = of.b.steps = 400;  // 13 s and more
   of.environment_b["training"]["clocks"] = {{"mean_mhz", 2000}, {"processor_pressure", 60}};
   of.environment_a["training"]["clocks"] = {{"mean_mhz", 2950}, {"processor_pressure", 1}};
   std::vector<LikelyCause> causes = of.causes();
@@ -72,6 +73,9 @@ TEST(SpeedCauses, WhatTheMachineDidIsTold) {
   EXPECT_EQ(causes[0].what, "others that used the same processors");
   ASSERT_EQ(causes[0].evidence.size(), 2U);
   EXPECT_EQ(causes[0].evidence[1].key, "training clocks mean_mhz");
+  of.a.steps = 250;  // less than the pressure is a mean over
+  EXPECT_EQ(of.causes()[0].what, "another clock of the processors");
+  of.a.steps = 400;
   of.environment_b["training"]["clocks"] = {{"mean_mhz", 2900}, {"processor_pressure", 9}};
   causes = of.causes();
   ASSERT_EQ(causes.size(), 1U);
@@ -114,6 +118,24 @@ TEST(SpeedCauses, EachPartHasItsOwn) {
   EXPECT_EQ(causes[1].part, Part::Input);
   EXPECT_EQ(causes[2].part, Part::Communication);
   EXPECT_EQ(causes[2].what, "another transport");
+}
+
+TEST(SpeedCauses, OfSectionsTheKeysThatDifferAreShown) {
+  Compared of;
+  of.a.save_every = of.b.save_every = 10;
+  of.b.stall = 0.2;
+  of.environment_a["configuration"]["checkpoint"] = {{"every", 10}, {"async", true}, {"keep", 1}};
+  of.environment_b["configuration"]["checkpoint"] = {{"every", 10}, {"async", false}, {"most", 2}};
+  const std::vector<LikelyCause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 1U);
+  std::vector<std::string> keys;
+  for (const Evidence& each : causes[0].evidence) keys.push_back(each.key);
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{
+                "configuration checkpoint async", "configuration checkpoint keep",
+                "configuration checkpoint most", "seconds that a checkpoint stops training"}));
+  EXPECT_EQ(causes[0].evidence[1].b, "null");
+  EXPECT_EQ(causes[0].evidence[2].a, "null");
 }
 
 // What makes B faster stands beside what makes it slower.

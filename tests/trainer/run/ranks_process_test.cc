@@ -280,6 +280,19 @@ TEST_F(RanksProcess, AsManyMustBeStartedAsTheRunFileSays) {
       << output.text << output.errors;
 }
 
+// All of them come upon a run that is not there, and one makes it.
+TEST_F(RanksProcess, UnderAnMpirunOfOnesOwnTheRunIsMadeOnce) {
+  for (int i = 0; i < std::max(5, repetitions(20)); ++i) {
+    const base::Path run = make_run("own" + std::to_string(i), on_ranks(4, 1));
+    base::Command command;
+    command.arguments = {
+        "mpirun",      "--oversubscribe", "--allow-run-as-root", "-np", "4", kTrainer, "run",
+        "--directory", run.string(),      run.string() + ".yaml"};
+    const base::Output output = base::run(command, 60);
+    ASSERT_EQ(output.exit.code.value_or(-1), 0) << i << output.text << output.errors;
+  }
+}
+
 TEST_F(RanksProcess, WithoutMpirunTheOperatorIsTold) {
   ::setenv("REGATTA_MPIRUN", "/nowhere/mpirun", 1);
   const base::Path run = make_run("no-mpirun", on_ranks(2, 5));
