@@ -117,6 +117,14 @@ TEST(SpeedAccount, PassesOverTheStepsThatTriedCuts) {
   EXPECT_EQ(account_of(records, {}).first_step, 41);
 }
 
+TEST(SpeedAccount, PassesOverAFifthButTwentyStepsAtMost) {
+  for (const auto& [steps, first] : {std::pair(15, 4), {50, 11}, {100, 21}, {1000, 21}}) {
+    MadeSteps of;
+    of.steps = steps;
+    EXPECT_EQ(account_of(made_journal(of), {}).first_step, first) << steps;
+  }
+}
+
 TEST(SpeedAccount, TakesTheEndOfALongJournal) {
   std::vector<contract::JournalRecord> records = made_journal({});
   const SpeedAccount whole = account_of(records, {});
@@ -170,6 +178,15 @@ TEST(SpeedDifference, TellsMoreWorkFromSlowerWork) {
   const SpeedDifference work = difference_of(a, account_of(made_journal(more), {}));
   EXPECT_NEAR(work.more_work, 0.030 / 8, 1e-12);
   EXPECT_NEAR(work.slower, 0, 1e-12);
+  // Twice the work at half the speed of each: the same either way round.
+  more.forward = 0.040;
+  more.backward = 0.080;
+  const SpeedAccount b = account_of(made_journal(more), {});
+  EXPECT_NEAR(difference_of(a, b).more_work, 0.045 / 8, 1e-12);
+  EXPECT_NEAR(difference_of(b, a).more_work, -0.045 / 8, 1e-12);
+  EXPECT_NEAR(difference_of(b, a).slower, -0.045 / 8, 1e-12);
+  more.forward = 0.020;
+  more.backward = 0.040;
   more.flops = 1e9;
   const SpeedDifference slow = difference_of(a, account_of(made_journal(more), {}));
   EXPECT_NEAR(slow.more_work, 0, 1e-12);

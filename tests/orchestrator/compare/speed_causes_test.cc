@@ -99,6 +99,17 @@ TEST(SpeedCauses, MoreWorkIsNoSlowerCompute) {
   EXPECT_EQ(causes[0].evidence[2].key, "configuration data max_length");
 }
 
+TEST(SpeedCauses, LessWorkIsTold) {
+  Compared of;
+  of.b.flops = 0.5e9;
+  of.b.forward = 0.005;
+  of.b.backward = 0.010;
+  const std::vector<LikelyCause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 1U);
+  EXPECT_EQ(causes[0].what, "less work in a sample");
+  EXPECT_LT(causes[0].seconds, 0);
+}
+
 TEST(SpeedCauses, EachPartHasItsOwn) {
   Compared of;
   of.layout = {2, true};
