@@ -3,9 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "orchestrator/api/api.h"
+#include "tests/orchestrator/api/handled_api.h"
 #include "tests/orchestrator/compare/made_journal.h"
-#include "tests/orchestrator/support.h"
 #include "trainer/contract/environment_file.h"
 
 namespace regatta::orchestrator::api {
@@ -15,39 +14,13 @@ using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 namespace contract = trainer::contract;
 
-class SpeedRoute : public testing::Test {
+class SpeedRoute : public tests::HandledApi {
  protected:
-  SpeedRoute()
-      : store_(folder_.path() / "state"),
-        controller_(base::posix_file_system(), clock_, store_, scheduler_, options()),
-        api_(controller_, base::posix_file_system(), clock_, {}) {
-    controller_.adopt();
-    a_ = submit();
-    b_ = submit();
-  }
-  control::ControllerOptions options() const {
-    control::ControllerOptions settings;
-    settings.runs_directory = folder_.path() / "runs";
-    return settings;
-  }
-  std::string submit() {
-    Request request;
-    request.method = "POST";
-    request.path = "/api/v1/runs";
-    request.body = tests::run_file();
-    return Json::parse(api_.handle(request).body)["id"];
-  }
   Response get(const std::string& run, const std::string& against) {
-    Request request;
-    request.method = "GET";
-    request.path = "/api/v1/runs/" + run + "/speed";
-    if (!against.empty()) request.query["against"] = against;
-    return api_.handle(request);
+    return HandledApi::get(run, "speed", "against", against);
   }
   base::Path attempt(const std::string& run, int number, const std::string& journal) {
-    const base::Path path = base::Path(store_.run(run)->directory) / "attempts" /
-                            (std::to_string(number) + "-" + std::string(16, 'a'));
-    std::filesystem::create_directories(path);
+    const base::Path path = HandledApi::attempt(run, attempt_name(number));
     tests::write_file(path / "journal.jsonl", journal);
     return path;
   }
@@ -73,13 +46,7 @@ class SpeedRoute : public testing::Test {
     return contract::sealed_environment(sections).dump();
   }
 
-  tests::TemporaryDirectory folder_;
-  tests::SimulatedClock clock_;
-  tests::ScriptedScheduler scheduler_;
-  store::Store store_;
-  control::Controller controller_;
-  Api api_;
-  std::string a_, b_;
+  const std::string a_ = submit(), b_ = submit();
 };
 
 compare::MadeSteps slower() {
