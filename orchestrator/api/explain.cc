@@ -156,7 +156,7 @@ std::string summary_of(const runs::Run& run, const RunParts& parts,
                                      : "it was started, and its trainer has not reported yet") +
              beside;
     case runs::RunState::Running:
-      return state_text(run, static_cast<int>(parts.attempts.size()), now_utc) + beside;
+      return state_text(run, now_utc) + beside;
     case runs::RunState::Stopping:
       if (is_silent(parts, contact)) {
         return "it is to be stopped, and Slurm has not been told so far" + saved;

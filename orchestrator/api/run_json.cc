@@ -269,15 +269,14 @@ std::string lost_text(const runs::Run& run) {
   return "; " + base::plural(lost, "step") + (lost == 1 ? " is" : " are") + " lost";
 }
 
-std::string state_text(const runs::Run& run, int attempts, double now_utc) {
+std::string state_text(const runs::Run& run, double now_utc) {
   const runs::RunSummary& summary = run.summary;
   const std::string steps = steps_text(run);
   switch (run.state) {
     case runs::RunState::Queued:
       return run.reason.empty() ? "waits to be started" : run.reason;
     case runs::RunState::Starting:
-      return attempts > 0 ? "attempt " + std::to_string(attempts + 1) + " is starting"
-                          : "the first attempt is starting";
+      return "its trainer is starting";
     case runs::RunState::Running: {
       if (run.wait.category == runs::kSuspended) return "suspended by Slurm, " + steps;
       const std::optional<double> silence = silent_seconds(run, now_utc);
@@ -312,7 +311,7 @@ Json row_json(const store::RunRow& row, double now_utc) {
   Json json = Json::object();
   json.get_ref<Json::object_t&>().reserve(kMostKeys);
   add_fields(run, &json);
-  json["state_text"] = state_text(run, row.attempts, now_utc);
+  json["state_text"] = state_text(run, now_utc);
   json["attempts"] = row.attempts;
   json["attempt"] = attempt_json(row);
   add_fields(run.summary, &json);
@@ -374,7 +373,7 @@ Json slim_json(const store::RunRow& row, double now_utc) {
   const runs::Run& run = shown(row.run, &other);
   Json json = in_order;
   add_fields(run, &json, &slim_keys());
-  json["state_text"] = state_text(run, row.attempts, now_utc);
+  json["state_text"] = state_text(run, now_utc);
   json["attempts"] = row.attempts;
   add_fields(run.summary, &json, &slim_keys());
   add_silence(run, now_utc, &json);

@@ -46,6 +46,6 @@ struct RunParts {
 [[nodiscard]] std::string lost_text(const runs::Run& run);
 
 // "training, step 412 of 4000"
-[[nodiscard]] std::string state_text(const runs::Run& run, int attempts, double now_utc);
+[[nodiscard]] std::string state_text(const runs::Run& run, double now_utc);
 
 }  // namespace regatta::orchestrator::api

@@ -173,7 +173,7 @@ TEST(Answers, SayWhereARunEndedWhoseEndWasMoved) {
   run.summary.step = 1650;
   run.summary.steps = 4000;
   run.summary.target = 0.7;
-  const auto text = [&] { return state_text(run, 1, kNow); };
+  const auto text = [&] { return state_text(run, kNow); };
   EXPECT_EQ(text(), "ended at an earlier target, step 1650 of 4000") << "the target was raised";
   run.summary.step = 4000;
   EXPECT_EQ(text(), "finished without reaching its target, step 4000 of 4000");
@@ -235,7 +235,7 @@ TEST(Answers, SayWhatACancelLost) {
   run.summary.step = 5431;
   run.summary.steps = 9000;
   run.summary.checkpoint_step = 4320;
-  const auto text = [&] { return state_text(run, 1, kNow); };
+  const auto text = [&] { return state_text(run, kNow); };
   EXPECT_EQ(text(),
             "cancelled, step 5431 of 9000; its newest checkpoint is of step 4320; 1111 steps are "
             "lost");
