@@ -174,6 +174,9 @@ TEST(Answers, SayWhereARunEndedWhoseEndWasMoved) {
   run.summary.steps = 4000;
   run.summary.target = 0.7;
   const auto text = [&] { return state_text(run, kNow); };
+  run.state = runs::RunState::Starting;  // the attempt's directory may be there already, or not
+  EXPECT_EQ(text(), "its trainer is starting");
+  run.state = runs::RunState::Succeeded;
   EXPECT_EQ(text(), "ended at an earlier target, step 1650 of 4000") << "the target was raised";
   run.summary.step = 4000;
   EXPECT_EQ(text(), "finished without reaching its target, step 4000 of 4000");

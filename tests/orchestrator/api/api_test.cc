@@ -128,17 +128,6 @@ TEST_F(ApiTest, SubmitsShowsAndLists) {
   EXPECT_EQ(json(get("/api/v1/runs?state=queued&limit=1"))["runs"].size(), 1U);
 }
 
-// Its first attempt's directory is there before its trainer says anything: that is no second one.
-TEST_F(ApiTest, ARunThatStartsTellsOfNoAttemptThatIsNotThere) {
-  const std::string id = submit();
-  ticks();
-  EXPECT_EQ(json(get("/api/v1/runs/" + id))["state_text"], "its trainer is starting");
-  std::filesystem::create_directories(base::Path(store_.run(id)->directory) / "attempts" /
-                                      "1-0123456789abcdef");
-  ticks();
-  EXPECT_EQ(json(get("/api/v1/runs/" + id))["state_text"], "its trainer is starting");
-}
-
 TEST_F(ApiTest, AQueuedRunHasTheTargetOfItsFile) {
   const auto submitted = [&](const std::string& target) {
     return json(post("/api/v1/runs", tests::run_file() + target));

@@ -2,7 +2,6 @@
 // anything: for routes that read what lies in a run's directory.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "orchestrator/api/api.h"
@@ -24,13 +23,7 @@ class HandledApi : public testing::Test {
     return settings;
   }
   // Its id.
-  std::string submit() {
-    orchestrator::api::Request request;
-    request.method = "POST";
-    request.path = "/api/v1/runs";
-    request.body = run_file();
-    return nlohmann::json::parse(api_.handle(request).body)["id"];
-  }
+  std::string submit();
   // Of a run's `route`, with one parameter where it has a value.
   orchestrator::api::Response get(const std::string& run, const std::string& route,
                                   const std::string& parameter, const std::string& value) {
