@@ -39,6 +39,7 @@ PLANTS = {
     "two_ranks": ({"ranks": 2}, {}, "communication", "fabric ranks"),
 }
 PAIRS = 20
+RANKS = (1, 2, 4)
 
 
 def merged(plain, changes):
@@ -146,7 +147,38 @@ def nothing_is_named_where_nothing_differs(build, folder):
             assert all(fact["key"].startswith(state) for fact in facts), text
 
 
-CASES = [plants_are_named, nothing_is_named_where_nothing_differs]
+def by_the_calendar(runs, run, told):
+    """Seconds of a sample by the records' UTC, which no part is reckoned from."""
+    (path,) = (runs / f"{run}-00abcd" / "attempts").glob("*/journal.jsonl")
+    steps = [each for each in map(json.loads, path.read_text().splitlines()) if each["type"] == "step"]
+    counted = [each for each in steps if told["first_step"] <= each["step"] <= told["last_step"]]
+    seconds = counted[-1]["utc_seconds"] - counted[0]["utc_seconds"] + counted[0]["step_seconds"]
+    return seconds / sum(each["samples"] for each in counted)
+
+
+def parts_explain_the_difference_on_any_number_of_ranks(build, folder):
+    """Of runs that differ in much at once: the parts that have a name are the measured difference, within 5 % of it."""
+    lab = Lab(build, folder)
+    differs = {"model": {"layers": 4, "dropout": 0.1}, "data": {"max_length": 64}, "steps": 200,
+               "evaluate": {"every": 10, "samples": 32}, "checkpoint": {"every": 20, "async": False}}
+    for ranks in RANKS:
+        lab.train(f"few-{ranks}", {"ranks": ranks})
+        lab.train(f"much-{ranks}", merged(differs, {"ranks": ranks}))
+    with lab:
+        for ranks in RANKS:
+            speed, _ = lab.compare(f"few-{ranks}", f"much-{ranks}")
+            adds_up(speed)
+            few, much = (by_the_calendar(lab.runs, f"{run}-{ranks}", told)
+                         for run, told in zip(("few", "much"), speed["attempts"]))
+            measured = much - few
+            named = sum(each["difference"] for each in speed["parts"] if each["part"] != "other")
+            print(f"{ranks} ranks: {1e3 * measured:.3f} ms of a sample more, {1e3 * named:.3f} ms of it in "
+                  f"{[(each['part'], round(1e3 * each['difference'], 3)) for each in speed['parts']]}", flush=True)
+            assert measured > few / 2, (few, much)
+            assert abs(named - measured) <= 0.05 * measured, (named, measured)
+
+
+CASES = [plants_are_named, nothing_is_named_where_nothing_differs, parts_explain_the_difference_on_any_number_of_ranks]
 
 
 def main():
