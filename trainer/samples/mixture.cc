@@ -234,9 +234,15 @@ std::int32_t Mixture::length_at(std::int64_t number) const {
   return sources_[place.dataset]->length_at(place.number);
 }
 
+std::string Mixture::id_at(std::int64_t number) const {
+  const MixturePlace place = order_.at(number);
+  return std::to_string(place.dataset) + ":" + sources_[place.dataset]->id_at(place.number);
+}
+
 SampleStream stream_of(const Mixture& mixture) {
   return {[&mixture](std::int64_t number) { return mixture.at(number); },
-          [&mixture](std::int64_t number) { return mixture.length_at(number); }};
+          [&mixture](std::int64_t number) { return mixture.length_at(number); },
+          [&mixture](std::int64_t number) { return mixture.id_at(number); }};
 }
 
 std::vector<Sample> evaluation_samples(const Datasets& datasets, const contract::DataConfig& config,

@@ -117,6 +117,7 @@ class Mixture {
   // Sample `number` of the run, counted from 0, and its length (as SampleSource).
   [[nodiscard]] Sample at(std::int64_t number) const;
   [[nodiscard]] std::int32_t length_at(std::int64_t number) const;
+  [[nodiscard]] std::string id_at(std::int64_t number) const;  // as SampleStream has it
 
  private:
   MixtureOrder order_;

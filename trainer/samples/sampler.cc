@@ -188,6 +188,13 @@ std::int32_t SampleSource::length_at(std::int64_t number) const {
   return static_cast<std::int32_t>(std::min(pair.limit, pair.a.size() + pair.b.size()) + kSpecials);
 }
 
+std::string SampleSource::id_at(std::int64_t number) const {
+  const Visit visited = visit(number);
+  const SampleSlot place = slot(visited.index, visited.epoch);
+  return std::to_string(visited.epoch) + ":" + std::to_string(place.document) + ":" +
+         std::to_string(place.first_sentence);
+}
+
 // Of the positions that hold no special piece, mask_fraction of the sample's length (at least one)
 // are predicted: 80 % become [MASK], 10 % stay, 10 % become any piece of the vocabulary.
 void SampleSource::mask(Sample* sample, std::uint32_t index, std::uint32_t epoch) const {
@@ -232,7 +239,8 @@ void SampleSource::mask(Sample* sample, std::uint32_t index, std::uint32_t epoch
 
 SampleStream stream_of(const SampleSource& source) {
   return {[&source](std::int64_t number) { return source.at(number); },
-          [&source](std::int64_t number) { return source.length_at(number); }};
+          [&source](std::int64_t number) { return source.length_at(number); },
+          [&source](std::int64_t number) { return "0:" + source.id_at(number); }};
 }
 
 double constant_guess_accuracy(const std::vector<Sample>& samples) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "trainer/contract/run_config.h"
@@ -50,6 +51,8 @@ class SampleSource {
   [[nodiscard]] Sample at(std::int64_t number) const;
   // at(number).ids.size() by the same draws, without masks or copies.
   [[nodiscard]] std::int32_t length_at(std::int64_t number) const;
+  // Its pass, document and first sentence, as "2:57:3".
+  [[nodiscard]] std::string id_at(std::int64_t number) const;
 
  private:
   struct Pair;

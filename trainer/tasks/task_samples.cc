@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -66,16 +67,25 @@ std::int64_t TrainingSet::size() const {
 
 samples::SampleStream TrainingSet::stream() const {
   // Not `this`: the samples stay where they are when the set is moved.
-  const auto find = [all = std::span<const samples::Sample>(samples_.samples),
-                     seed = seed_](std::int64_t number) -> const samples::Sample& {
+  const std::span<const samples::Sample> all(samples_.samples);
+  struct Visit {
+    std::uint32_t epoch;
+    std::uint64_t index;
+  };
+  const auto visit = [count = all.size(), seed = seed_](std::int64_t number) {
     base::check(number >= 0, "samples are numbered from 0");
     const auto n = static_cast<std::uint64_t>(number);
-    const auto epoch = static_cast<std::uint32_t>(n / all.size());
-    return all[samples::Permutation(all.size(), seed, epoch)(n % all.size())];
+    const auto epoch = static_cast<std::uint32_t>(n / count);
+    return Visit{epoch, samples::Permutation(count, seed, epoch)(n % count)};
   };
-  return {
-      [find](std::int64_t number) { return find(number); },
-      [find](std::int64_t number) { return static_cast<std::int32_t>(find(number).ids.size()); }};
+  return {[=](std::int64_t number) { return all[visit(number).index]; },
+          [=](std::int64_t number) {
+            return static_cast<std::int32_t>(all[visit(number).index].ids.size());
+          },
+          [=](std::int64_t number) {
+            const Visit visited = visit(number);
+            return "0:" + std::to_string(visited.epoch) + ":" + std::to_string(visited.index);
+          }};
 }
 
 }  // namespace regatta::trainer::tasks
