@@ -60,6 +60,12 @@ std::optional<Resumed> CheckpointKeeper::load(step::Snapshot* whole,
   return load_one_of(std::nullopt, whole, skipped);
 }
 
+std::optional<Resumed> CheckpointKeeper::load_first(
+    const std::vector<std::string>& names, step::Snapshot* whole,
+    std::vector<contract::CheckpointRecord>* skipped) {
+  return load_one_of(names, whole, skipped);
+}
+
 std::optional<Resumed> CheckpointKeeper::load_before(
     std::int64_t step, step::Snapshot* whole, std::vector<contract::CheckpointRecord>* skipped) {
   const std::vector<checkpoint::Entry> all = store().list();

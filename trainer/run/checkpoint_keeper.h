@@ -60,6 +60,11 @@ class CheckpointKeeper {
   [[nodiscard]] std::optional<Resumed> load_before(
       std::int64_t step, step::Snapshot* whole, std::vector<contract::CheckpointRecord>* skipped);
 
+  // The same of the first of these names that can be used.
+  [[nodiscard]] std::optional<Resumed> load_first(const std::vector<std::string>& names,
+                                                  step::Snapshot* whole,
+                                                  std::vector<contract::CheckpointRecord>* skipped);
+
   // The newest that is whole by its manifest; step -1 when there is none, or no list of them.
   [[nodiscard]] Resumed newest() const;
 

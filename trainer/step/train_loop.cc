@@ -229,11 +229,13 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   timer.lap(&record.statistics_seconds);
 
   // model forward/backward; where they overlap, buckets ⇄ communicator, too
+  show(options_.observer.before_forward, step, taken.step, scales.step);
   sum_gradients(taken.step, scales.step, &timer, &record);
 
   // buckets ⇄ communicator: what is left of it
   timer.enter(watch::Phase::Reduce);
   finish_sums();
+  show(options_.observer.before_update, step, taken.step, scales.step);
   record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
   timer.lap(&record.reduce_seconds);
   if (measures) measure_noise(scales, &record);  // begins the update, too
@@ -286,8 +288,7 @@ samples::BatchPrefetcher::Taken TrainLoop::take_batches(std::int64_t step) {
 // sampler → balancer → collator: this rank's share of the step, packed. On any thread: reads
 // nothing that a step changes.
 samples::StepBatches TrainLoop::collect_micro_batches(const samples::StepPlace& place) {
-  const samples::StepShare share =
-      samples_.share({place.step + skipped_steps_, place.batch, place.first});
+  const samples::StepShare share = samples_.share(in_stream(place));
   samples::StepBatches batches;
   batches.moved_bytes = share.moved_bytes;
   const int most = micro_batch_of(config_);

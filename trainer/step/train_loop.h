@@ -55,12 +55,31 @@ namespace regatta::trainer::step {
 [[nodiscard]] std::vector<contract::Stage> stages_of(const contract::RunConfig& config,
                                                      const samples::SampleStream& samples);
 
+// A step as somebody sees it who looks on.
+struct StepSeen {
+  std::int64_t step = 0;
+  const samples::StepPlace& place;  // of its samples, as StepSamples::share() takes it
+  const samples::StepBatches& batches;
+  const model::LossScale& scale;
+  model::Bert& model;
+};
+// Changes no bit of training. Both calls come on every rank, where nobody works on the model.
+struct StepObserver {
+  // With the weights that the step begins with: it may upload, run forward and backward, after
+  // which gradients and sums begin anew.
+  std::function<void(const StepSeen&)> before_forward{};
+  // With the gradient of the whole step, times scale.factor (Clip mode bucket or rank: limited), if
+  // this rank has all of it. It only reads.
+  std::function<void(const StepSeen&)> before_update{};
+};
+
 struct TrainLoopOptions {
   double peak_flops = 0;          // per second, all ranks; 0: mfu is not told
   bool peak_is_measured = false;  // it is raised by a step that computes faster
   Beat beat;
   // What this rank asks for, at the end of each step; may be empty.
   std::function<StepFlags()> local_flags;
+  StepObserver observer{};
 };
 
 // The loss or the gradient is not finite, as all ranks find at the same step. No rank is within the
@@ -138,6 +157,12 @@ class TrainLoop {
  private:
   // The parts of step(), in its order.
   [[nodiscard]] samples::StepPlace place_of(std::int64_t step) const;
+  void show(const std::function<void(const StepSeen&)>& to, std::int64_t step,
+            const samples::StepBatches& batches, const model::LossScale& scale);
+  // Where in the stream its samples are, those left out counted.
+  [[nodiscard]] samples::StepPlace in_stream(const samples::StepPlace& place) const {
+    return {place.step + skipped_steps_, place.batch, place.first};
+  }
   [[nodiscard]] samples::BatchPrefetcher::Taken take_batches(std::int64_t step);
   [[nodiscard]] samples::StepBatches collect_micro_batches(const samples::StepPlace& place);
   [[nodiscard]] bool measures_noise_of(std::int64_t step) const;
