@@ -20,6 +20,7 @@
 #include "base/thread_pool.h"
 #include "trainer/bench/bench_commands.h"
 #include "trainer/cli/answer_command.h"
+#include "trainer/cli/debug_commands.h"
 #include "trainer/cli/eval_command.h"
 #include "trainer/cli/fill_command.h"
 #include "trainer/cli/interchange_commands.h"
@@ -105,6 +106,10 @@ class Run {
                   "print the run file with all defaults filled in, and on stderr what memory the "
                   "run will need at most; check what it begins with; do nothing")
         ->needs(file);
+    app->add_flag("--debug-numerics", debug_numerics_,
+                  "first compare the next step with float64, and print the error of each layer "
+                  "(slow: `debug numerics`); then train")
+        ->excludes("--dry-run");
     directory->excludes("--dry-run");
     return app;
   }
@@ -140,6 +145,7 @@ class Run {
     options_.all_variables = ranks::all_process_variables;
     options_.rank_place = ranks::rank_place(options_.variables);
     const contract::RunDirectory directory = contract::RunDirectory::open(files, directory_);
+    if (debug_numerics_) compare_numerics(directory);
     if (!options_.rank_place && ranks_of(directory) > 1) return launch(directory);
     return train_here(files, directory);
   }
@@ -214,6 +220,14 @@ class Run {
       return 1;
     }
   }
+  void compare_numerics(const contract::RunDirectory& directory) const {
+    if (options_.rank_place) {
+      throw base::Error(base::Code::User,
+                        "--debug-numerics is for one process, and this is a rank of several; use "
+                        "`regatta-train debug numerics`");
+    }
+    print_numerics_of_next_step(directory.path(), options_.place, options_.threads);
+  }
   [[nodiscard]] int launch(const contract::RunDirectory& directory) const {
     run::MpiLaunch launch;
     launch.mpirun = run::mpirun_of(options_.variables);
@@ -285,7 +299,7 @@ class Run {
 
   run::TrainingRunOptions options_;
   std::string directory_, file_;
-  bool dry_run_ = false;
+  bool dry_run_ = false, debug_numerics_ = false;
   std::optional<double> deadline_seconds_;
 };
 
@@ -369,6 +383,7 @@ int run_program(int argc, char** argv) {
   Stacks stacks;
   VerifyDataCommand verifier;
   EvalCommand evaluator(device_place());
+  DebugCommands debug(device_place());
   FillCommand fill(device_place());
   AnswerCommand answer(device_place());
   PredictCommand predict(device_place());
@@ -387,6 +402,7 @@ int run_program(int argc, char** argv) {
                                       {stacks.add(program), [&] { return stacks.run(); }},
                                       {verifier.add(program), [&] { return verifier.run(); }},
                                       {evaluator.add(program), [&] { return evaluator.run(); }},
+                                      {debug.add(program), [&] { return debug.run(); }},
                                       {fill.add(program), [&] { return fill.run(); }},
                                       {answer.add(program), [&] { return answer.run(); }},
                                       {predict.add(program), [&] { return predict.run(); }},
