@@ -6,13 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/json.h"
-
 namespace regatta::orchestrator::compare {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Evidences = std::vector<Evidence>;
 
 constexpr double kLeastShare = 0.1;    // of the whole difference
 constexpr double kOtherPressure = 10;  // percent of time in which something waited for a processor
@@ -82,39 +79,6 @@ constexpr Fact kFacts[] = {
     {Part::Other, "/fabric/ranks", "another number of ranks, which tell one another of each step"},
 };
 
-Json at(const Json& environment, const char* pointer) {
-  const Json::json_pointer path(pointer);
-  return environment.is_object() && environment.contains(path) ? environment.at(path) : Json();
-}
-
-// "/numerics/products" → "numerics products".
-std::string key_of(const char* pointer) {
-  std::string key = pointer + 1;
-  std::replace(key.begin(), key.end(), '/', ' ');
-  return key;
-}
-
-Evidence evidence_of(std::string key, const Json& a, const Json& b) {
-  return {std::move(key), base::json_text(a), base::json_text(b)};
-}
-
-// Of sections their keys that differ, else the values.
-void add_differences(const std::string& key, const Json& a, const Json& b, Evidences* evidence) {
-  if (a == b) return;
-  if (!a.is_object() || !b.is_object()) return evidence->push_back(evidence_of(key, a, b));
-  const auto find = [](const Json& in, const std::string& name) {
-    return in.contains(name) ? in.at(name) : Json();
-  };
-  for (const auto& item : a.items()) {
-    add_differences(key + " " + item.key(), item.value(), find(b, item.key()), evidence);
-  }
-  for (const auto& item : b.items()) {
-    if (!a.contains(item.key())) {
-      add_differences(key + " " + item.key(), Json(), item.value(), evidence);
-    }
-  }
-}
-
 struct Sides {
   const SpeedAccount& a;
   const SpeedAccount& b;
@@ -125,7 +89,7 @@ struct Sides {
 // What the machine did while they trained, where it differs enough to matter.
 void add_state(const Sides& sides, LikelyCause* cause) {
   const auto both = [&](const char* pointer) {
-    return std::pair(at(sides.environment_a, pointer), at(sides.environment_b, pointer));
+    return std::pair(fact_at(sides.environment_a, pointer), fact_at(sides.environment_b, pointer));
   };
   const auto add = [&](const char* pointer, const char* what) {
     const auto [a, b] = both(pointer);
@@ -160,7 +124,8 @@ void add_state(const Sides& sides, LikelyCause* cause) {
 void add_facts(const Sides& sides, LikelyCause* cause) {
   for (const Fact& fact : kFacts) {
     if (fact.part != cause->part) continue;
-    const Json a = at(sides.environment_a, fact.key), b = at(sides.environment_b, fact.key);
+    const Json a = fact_at(sides.environment_a, fact.key);
+    const Json b = fact_at(sides.environment_b, fact.key);
     if (a == b) continue;
     if (cause->what.empty()) cause->what = fact.what;
     add_differences(key_of(fact.key), a, b, &cause->evidence);
@@ -224,7 +189,7 @@ LikelyCause work_of(double seconds, const Sides& sides) {
                                        per_sample(sides.b, sides.b.flops)));
   for (const char* const key :
        {"/model/fingerprint", "/data/fingerprint", "/configuration/data/max_length"}) {
-    const Json a = at(sides.environment_a, key), b = at(sides.environment_b, key);
+    const Json a = fact_at(sides.environment_a, key), b = fact_at(sides.environment_b, key);
     if (a != b) cause.evidence.push_back(evidence_of(key_of(key), a, b));
   }
   return cause;

@@ -5,16 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "orchestrator/compare/facts.h"
 #include "orchestrator/compare/speed_account.h"
 
 namespace regatta::orchestrator::compare {
 
-// A fact that differs: a key of environment.json ("numerics instruction_set"), or a figure of the
-// journals. Values as JSON, "null" where an attempt has none.
-struct Evidence {
-  std::string key;
-  std::string a, b;
-};
 struct LikelyCause {
   Part part = Part::Other;
   double seconds = 0;  // of a sample, B's less A's

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/json.h"
-#include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/text/terminal.h"
 
@@ -15,7 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kThousand = 1000;
-constexpr std::size_t kMostShown = 60;  // characters of a fact
 
 Json attempt_json(const ComparedAttempt& of) {
   const SpeedAccount& account = of.account;
@@ -49,13 +46,6 @@ class Milliseconds {
   static constexpr int kDigits = 3, kMostDecimals = 6;
   int decimals_ = 0;
 };
-
-// Short enough for a line; a null is what an attempt does not tell.
-std::string fact_text(const Json& fact) {
-  if (fact.is_null()) return "none";
-  if (fact.is_number_float()) return base::short_number(fact.get<double>());
-  return text::cut(fact.is_string() ? fact.get<std::string>() : base::json_text(fact), kMostShown);
-}
 
 std::string rates_text(const Json& attempts) {
   std::vector<std::vector<std::string>> rows{{"SPEED", "ATTEMPT", "STEPS", "SAMPLES/S"}};
@@ -91,11 +81,7 @@ std::string causes_text(const Json& speed) {
   for (const Json& cause : speed.at("causes")) {
     all += ms.signed_text(cause.at("seconds_per_sample")) + " ms " +
            cause.at("part").get<std::string>() + ": " + cause.at("what").get<std::string>() + "\n";
-    for (const Json& fact : cause.at("evidence")) {
-      all += "    " + base::printable(fact.at("key").get<std::string>()) + ": " +
-             base::printable(fact_text(fact.at("values").at(0))) + " | " +
-             base::printable(fact_text(fact.at("values").at(1))) + "\n";
-    }
+    all += evidence_text(cause.at("evidence"));
   }
   return all;
 }
@@ -114,18 +100,10 @@ Json speed_json(const ComparedAttempt& a, const ComparedAttempt& b,
   }
   Json told = Json::array();
   for (const LikelyCause& cause : causes) {
-    Json evidence = Json::array();
-    for (const Evidence& fact : cause.evidence) {
-      Json values = Json::array();
-      for (const std::string& value : {fact.a, fact.b}) {
-        values.push_back(base::parse_json<Json>(value));
-      }
-      evidence.push_back({{"key", fact.key}, {"values", std::move(values)}});
-    }
     told.push_back({{"part", std::string(kPartNames[static_cast<std::size_t>(cause.part)])},
                     {"seconds_per_sample", cause.seconds},
                     {"what", cause.what},
-                    {"evidence", std::move(evidence)}});
+                    {"evidence", evidence_json(cause.evidence)}});
   }
   return {{"attempts", Json::array({attempt_json(a), attempt_json(b)})},
           {"seconds_per_sample", Json::array({difference.a, difference.b})},
