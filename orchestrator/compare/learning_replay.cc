@@ -83,12 +83,8 @@ class Explainer {
 
   Explanation run(const StepsApart& steps) {
     if (!take_both(steps.differing)) return found_;
-    // Other weights before the step, where those of the step before looked the same: they came of
-    // its update.
-    const auto first = first_of(found_.parts);
-    if (first && first->part == ProbePart::Weights && steps.differing > steps.first) {
-      if (!take_both(steps.differing - 1)) return found_;
-    }
+    const bool is_earlier = has_other_weights() && steps.differing > steps.first;
+    if (is_earlier && !find_update(steps)) return found_;
     if (found_.parts.empty()) {
       by_elimination();
     } else {
@@ -110,10 +106,39 @@ class Explainer {
     return std::nullopt;
   }
 
+  [[nodiscard]] bool has_other_weights() const {
+    const auto first = first_of(found_.parts);
+    return first && first->part == ProbePart::Weights;
+  }
+
+  // Where weights already differ before a step whose predecessors looked the same, an earlier
+  // update made them differ, mostly the first or the last: takes the step of that update. False:
+  // that cannot be done.
+  bool find_update(const StepsApart& steps) {
+    std::int64_t equal = steps.first - 1;  // the last step that is the same in both
+    std::int64_t apart = steps.differing;  // the first with other weights
+    std::int64_t step = steps.first;
+    while (equal + 1 < apart) {
+      if (!take_both(step)) return false;
+      const bool is_apart = has_other_weights();
+      const bool is_found = is_apart ? step == steps.first : !found_.parts.empty();
+      if (is_found || (!is_apart && is_left_to_others())) return true;
+      (is_apart ? apart : equal) = step;
+      step = step == steps.first ? apart - 1 : equal + (apart - equal) / 2;
+    }
+    found_.parts.clear();  // an update that is the same in both made their weights differ
+    return true;
+  }
+
   // Both as they are; false where that cannot be done.
   bool take_both(std::int64_t step) {
     found_.step = step;
     const std::string of = "step " + std::to_string(step) + " of ";
+    if (found_.replays.size() + 2 > kMostReplays) {
+      found_.unknown = "after " + std::to_string(found_.replays.size()) +
+                       " replays it is not known which step's update made the weights differ";
+      return false;
+    }
     std::optional<StepProbe> b;
     probe_a_ = taken(false, step, {}, of + "A");
     if (probe_a_) b = taken(true, step, {}, of + "B");
@@ -137,13 +162,18 @@ class Explainer {
            base::short_number(*probe.journal_loss, 9);
   }
 
+  // What a replay does without: ranks, another machine.
+  [[nodiscard]] std::vector<LearningCause>::const_iterator left_to_others() const {
+    return std::find_if(facts_.begin(), facts_.end(), [&](const LearningCause& cause) {
+      return cause.reach == Reach::Rounding && !change_of(cause, environment_a_);
+    });
+  }
+  [[nodiscard]] bool is_left_to_others() const { return left_to_others() != facts_.end(); }
+
   // Both replays are the same: what they do not share with the runs is left.
   void by_elimination() {
-    for (const LearningCause& cause : facts_) {
-      if (cause.reach != Reach::Rounding || change_of(cause, environment_a_)) {
-        continue;
-      }
-      found_.causes.push_back(cause);
+    if (is_left_to_others()) {
+      found_.causes.push_back(*left_to_others());
       found_.proofs.push_back("step " + std::to_string(found_.step) +
                               " of both, taken by one process here, is the same bit for bit: what "
                               "is left is what a replay does without");

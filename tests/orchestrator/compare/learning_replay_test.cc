@@ -43,6 +43,7 @@ class TwoRuns {
   }
 
   std::vector<int> ranks{1, 1};
+  std::int64_t later = 1;  // the first step with another optimizer
 
  private:
   ReplayAnswer taken(const ReplayRequest& request) {
@@ -69,6 +70,13 @@ class TwoRuns {
     const auto library = request.change.variables.find("DNNL_MAX_CPU_ISA");
     if (library != request.change.variables.end()) run.library = library->second.value_or("");
     StepProbe probe = made_probe(run, request.step);
+    if (run.optimizer != a_.optimizer && request.step <= later) {
+      MadeRun before = run;
+      before.optimizer = a_.optimizer;
+      StepProbe alike = made_probe(before, request.step);
+      if (request.step == later) alike.update = probe.update;
+      probe = std::move(alike);
+    }
     probe.journal_loss = probe.loss;
     return probe;
   }
@@ -114,6 +122,38 @@ TEST(Explanation, EachPlantedDifferenceIsShownByAReplay) {
     EXPECT_THAT(found.proofs.at(0), HasSubstr("is A's, bit for bit"));
     EXPECT_EQ(found.unknown, "");
   }
+}
+
+// Their losses looked the same for two steps more: the first step's update is taken, as that of
+// most facts that change updates.
+TEST(Explanation, TheStepOfTheUpdateThatMadeWeightsDifferIsFound) {
+  TwoRuns runs;
+  runs.step = 4;
+  runs.b.optimizer = "lamb";
+  const Explanation found = runs.explained();
+  ASSERT_EQ(found.causes.size(), 1U) << found.unknown;
+  EXPECT_EQ(found.causes[0].what, "another optimizer");
+  EXPECT_EQ(found.step, 1);
+  EXPECT_EQ(runs.asked, 5);
+}
+
+// B's optimizer is another only from step 3 on: its weights differ from step 4 on.
+TEST(Explanation, AnUpdateInTheMiddleIsFoundByHalves) {
+  TwoRuns runs;
+  runs.step = 4;
+  runs.later = 3;
+  runs.b.optimizer = "lamb";
+  const Explanation found = runs.explained();
+  ASSERT_EQ(found.causes.size(), 1U) << found.unknown;
+  EXPECT_EQ(found.step, 3);
+  EXPECT_EQ(found.parts.at(0).part, ProbePart::Update);
+  EXPECT_EQ(runs.asked, 7);
+  runs.asked = 0;
+  runs.step = 100;
+  runs.later = 70;
+  EXPECT_THAT(runs.explained().unknown,
+              HasSubstr("after 8 replays it is not known which step's update"));
+  EXPECT_EQ(runs.asked, kMostReplays);
 }
 
 // What else differs and changes nothing is tried only where it could.
