@@ -20,13 +20,15 @@ enum class Reach {
 
 // How a step of B is taken again with the fact as it is in A (learning_replay.h).
 enum class ReplayWay {
-  None,            // a replay does without: ranks, another machine
-  Keys,            // of the run file
+  None,            // not at all: another machine
+  Keys,            // by keys of the run file
   InstructionSet,  // REGATTA_ISA
   Threads,
   Variables,
   Program  // A's trainer
 };
+
+inline constexpr const char* kWorldSize = "world size";
 
 struct LearningCause {
   std::string kind;  // "tokenisation", "initial weights", … (docs/why-different.md)

@@ -37,9 +37,10 @@ void add_attempt(const std::vector<contract::JournalRecord>& records, LearningCu
   }
 }
 
-double unit_round_off(std::string_view activations) {
-  if (activations == "bfloat16") return 0x1p-8;
-  if (activations == "float16" || activations == "tf32") return 0x1p-11;
+double loss_unit(std::string_view activations) {
+  constexpr double kAveraged = 1.0 / 64;
+  if (activations == "bfloat16") return 0x1p-8 * kAveraged;
+  if (activations == "float16" || activations == "tf32") return 0x1p-11 * kAveraged;
   return 0x1p-24;
 }
 

@@ -162,10 +162,11 @@ class Explainer {
            base::short_number(*probe.journal_loss, 9);
   }
 
-  // What a replay does without: ranks, another machine.
+  // What replays share and the runs do not: one process sums in their stead, on this machine.
   [[nodiscard]] std::vector<LearningCause>::const_iterator left_to_others() const {
     return std::find_if(facts_.begin(), facts_.end(), [&](const LearningCause& cause) {
-      return cause.reach == Reach::Rounding && !change_of(cause, environment_a_);
+      const bool is_shared = cause.kind == kWorldSize || !change_of(cause, environment_a_);
+      return cause.reach == Reach::Rounding && is_shared;
     });
   }
   [[nodiscard]] bool is_left_to_others() const { return left_to_others() != facts_.end(); }

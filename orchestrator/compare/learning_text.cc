@@ -178,7 +178,7 @@ Json learning_json(const LearnedRun& a, const LearnedRun& b, const LearningDiffe
           {"beyond_rounding", step_json(difference.beyond_rounding)},
           {"last", step_json(difference.last)},
           {"rounding", difference.rounding},
-          {"unit_round_off", difference.unit},
+          {"unit", difference.unit},
           {"known", are_known},
           {"causes", causes_json(causes)}};
 }

@@ -128,10 +128,11 @@ TEST(LearningDifference, WhatIsNoNumberIsBeyondRoundingUnlessBothAre) {
 }
 
 TEST(LearningDifference, RoundingGrowsWithStepsAndCoarserTypes) {
-  EXPECT_EQ(unit_round_off("float32"), std::ldexp(1.0, -24));  // 24, 11 and 8 bits of significand
-  EXPECT_EQ(unit_round_off("float16"), std::ldexp(1.0, -11));
-  EXPECT_EQ(unit_round_off("tf32"), std::ldexp(1.0, -11));
-  EXPECT_EQ(unit_round_off("bfloat16"), std::ldexp(1.0, -8));
+  // 24, 11 and 8 bits of significand; 64 times less of what is averaged.
+  EXPECT_EQ(loss_unit("float32"), std::ldexp(1.0, -24));
+  EXPECT_EQ(loss_unit("float16"), std::ldexp(1.0, -11 - 6));
+  EXPECT_EQ(loss_unit("tf32"), std::ldexp(1.0, -11 - 6));
+  EXPECT_EQ(loss_unit("bfloat16"), std::ldexp(1.0, -8 - 6));
   EXPECT_LT(rounding_after(1, kUnit), rounding_after(2, kUnit));
   EXPECT_EQ(rounding_after(1'000'000'000, kUnit), kMostRounding);
 }
