@@ -18,6 +18,7 @@
 #include "orchestrator/api/health.h"
 #include "orchestrator/api/history_json.h"
 #include "orchestrator/api/label_api.h"
+#include "orchestrator/api/learning_api.h"
 #include "orchestrator/api/node_json.h"
 #include "orchestrator/api/openapi.h"
 #include "orchestrator/api/page.h"
@@ -332,7 +333,7 @@ Response Api::environment(const Call& call) {
 }
 
 // A is what it is held against.
-Response Api::speed(const Call& call) {
+Response Api::compared(const Call& call, AnswerTwo answer_two) {
   const std::optional<std::string> against = call.text("against");
   if (!against) {
     return parameter_problem("against", "against is missing: name the run to compare with");
@@ -342,8 +343,12 @@ Response Api::speed(const Call& call) {
     return std::pair(control::find_run(store, call.names.at(0)),
                      control::find_run(store, *against));
   }();
-  return answer_speed(files_, shared_, both.first, both.second);
+  return answer_two(files_, shared_, both.first, both.second);
 }
+
+Response Api::speed(const Call& call) { return compared(call, &answer_speed); }
+
+Response Api::learning(const Call& call) { return compared(call, &answer_learning); }
 
 Response Api::explain(const Call& call) {
   store::Snapshot store = controller_.store().snapshot();

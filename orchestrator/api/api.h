@@ -118,6 +118,7 @@ class Api {
   [[nodiscard]] Response explain(const Call& call);
   [[nodiscard]] Response environment(const Call& call);
   [[nodiscard]] Response speed(const Call& call);
+  [[nodiscard]] Response learning(const Call& call);
   [[nodiscard]] Response plan(const Call& call);
   [[nodiscard]] Response checkpoints(const Call& call);
   [[nodiscard]] Response collect_checkpoints(const Call& call);
@@ -133,6 +134,10 @@ class Api {
   [[nodiscard]] Response export_file(const Call& call);
   [[nodiscard]] Response export_archive(const Call& call);
 
+  // What `answer` makes of a run and the one that it is held against.
+  using AnswerTwo = Response (*)(base::FileSystem&, files::SharedFiles*, const runs::Run&,
+                                 const runs::Run&);
+  [[nodiscard]] Response compared(const Call& call, AnswerTwo answer_two);
   // What is read from files is read without a connection of the store in hand.
   [[nodiscard]] runs::Run find(const Call& call);
   [[nodiscard]] Response told(const Call& call, const runs::Run& run, Response response,

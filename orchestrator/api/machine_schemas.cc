@@ -144,6 +144,10 @@ void add_environment(Json* all) {
 }
 
 // orchestrator/compare
+Json differing_fact() {
+  return object({{"key", text()}, {"values", tuple_of({Json(true), Json(true)})}});
+}
+
 void add_speed(Json* all) {
   const Json attempt = object({{"run", text()},
                                {"attempt", integer()},
@@ -156,11 +160,10 @@ void add_speed(Json* all) {
   const Json pair = tuple_of({any_number(), any_number()});
   const Json part =
       object({{"part", text()}, {"seconds_per_sample", pair}, {"difference", any_number()}});
-  const Json fact = object({{"key", text()}, {"values", tuple_of({Json(true), Json(true)})}});
   const Json cause = object({{"part", text()},
                              {"seconds_per_sample", any_number()},
                              {"what", text()},
-                             {"evidence", list_of(fact)}});
+                             {"evidence", list_of(differing_fact())}});
   (*all)["SpeedDifference"] = object({{"attempts", tuple_of({attempt, attempt})},
                                       {"seconds_per_sample", pair},
                                       {"difference", any_number()},
@@ -172,6 +175,30 @@ void add_speed(Json* all) {
                                       {"causes", list_of(cause)}});
 }
 
+void add_learning(Json* all) {
+  const Json run =
+      object({{"run", text()}, {"steps", integer()}, {"last_step", integer()}, {"cut", flag()}});
+  const Json number = or_null(any_number());
+  const Json step = or_null(object({{"step", integer()},
+                                    {"loss", tuple_of({number, number})},
+                                    {"gradient_norm", tuple_of({number, number})},
+                                    {"relative", number}}));
+  const Json cause =
+      object({{"kind", text()}, {"what", text()}, {"evidence", list_of(differing_fact())}});
+  (*all)["LearningDifference"] = object({{"runs", tuple_of({run, run})},
+                                         {"common", integer()},
+                                         {"only", tuple_of({integer(), integer()})},
+                                         {"equal", flag()},
+                                         {"first", step},
+                                         {"other_bits", step},
+                                         {"beyond_rounding", step},
+                                         {"last", step},
+                                         {"rounding", any_number()},
+                                         {"unit", any_number()},
+                                         {"known", flag()},
+                                         {"causes", list_of(cause)}});
+}
+
 }  // namespace
 
 void add_machines(Json* all) {
@@ -180,6 +207,7 @@ void add_machines(Json* all) {
   add_plan(all);
   add_environment(all);
   add_speed(all);
+  add_learning(all);
 }
 
 }  // namespace regatta::orchestrator::api::forms

@@ -139,7 +139,7 @@ constexpr Parameter kLogRank = {"rank", Kind::Integer, "the newest log of this r
 constexpr Parameter kEnvironmentQuery[] = {
     {"attempt", Kind::Integer, "of this attempt, not of the newest", "", "", 1, 1000000},
 };
-constexpr Parameter kSpeedQuery[] = {
+constexpr Parameter kAgainstQuery[] = {
     {"against", Kind::Text, "the run that it is compared with, by its id or its only name"},
 };
 constexpr Parameter kLogQuery[] = {
@@ -198,6 +198,7 @@ constexpr RouteAnswer kLogSearchAnswers[] = {{200, "LogSearch"}};
 constexpr RouteAnswer kExplainAnswers[] = {{200, "Explanation"}};
 constexpr RouteAnswer kEnvironmentAnswers[] = {{200, "Environment"}};
 constexpr RouteAnswer kSpeedAnswers[] = {{200, "SpeedDifference"}};
+constexpr RouteAnswer kLearningAnswers[] = {{200, "LearningDifference"}};
 constexpr RouteAnswer kPlanAnswers[] = {{200, "Plan"}};
 constexpr RouteAnswer kCheckpointsAnswers[] = {{200, "CheckpointList"}};
 constexpr RouteAnswer kCollectionAnswers[] = {{200, "Collection"}};
@@ -388,7 +389,9 @@ std::vector<Route> Api::run_routes() {
       {"GET", "runs/{id}/environment", "what an attempt was built of and ran on", &Api::environment,
        kEnvironmentAnswers, kEnvironmentQuery},
       {"GET", "runs/{id}/speed", "what makes a run slower or faster than another", &Api::speed,
-       kSpeedAnswers, kSpeedQuery},
+       kSpeedAnswers, kAgainstQuery},
+      {"GET", "runs/{id}/learning", "from which step on a run learns differently than another",
+       &Api::learning, kLearningAnswers, kAgainstQuery},
   };
 }
 

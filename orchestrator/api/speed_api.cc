@@ -1,21 +1,18 @@
 #include "orchestrator/api/speed_api.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/error.h"
 #include "orchestrator/api/answers.h"
+#include "orchestrator/api/attempt_files.h"
 #include "orchestrator/api/log_api.h"
 #include "orchestrator/compare/speed_text.h"
-#include "trainer/contract/environment_file.h"
 #include "trainer/contract/journal.h"
-#include "trainer/contract/run_directory.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -23,7 +20,6 @@ namespace {
 namespace contract = trainer::contract;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kJournal = "journal.jsonl";
 constexpr std::uint64_t kMostStartBytes = std::uint64_t{1} << 20U;  // the layout is in the first
 
 struct FoundAttempt {
@@ -32,12 +28,6 @@ struct FoundAttempt {
   compare::AttemptLayout layout;
   Json environment;  // null: there is none that can be read
 };
-
-bool has_steps(const std::vector<contract::JournalRecord>& records) {
-  return std::any_of(records.begin(), records.end(), [](const contract::JournalRecord& record) {
-    return std::holds_alternative<contract::StepRecord>(record.body);
-  });
-}
 
 // The whole of a short one, else its end from the first whole line on.
 std::vector<contract::JournalRecord> end_of(base::FileSystem& files, const base::Path& journal) {
@@ -57,27 +47,16 @@ compare::AttemptLayout layout_of(base::FileSystem& files, const base::Path& jour
   return {};
 }
 
-Json environment_of(base::FileSystem& files, const base::Path& path) {
-  try {
-    const std::string text = files.read_at(path, 0, contract::kMostEnvironmentBytes + 1);
-    return contract::parse_environment(text, path.string());
-  } catch (const base::Error&) {
-    return {};  // absent, of an older trainer or damaged: the parts are told all the same
-  }
-}
-
 FoundAttempt newest_with_steps(base::FileSystem& files, const base::Path& attempts) {
-  FoundAttempt found;
-  for (const std::string& folder : files.list(attempts)) {
-    const auto name = contract::parse_attempt_name(folder);
-    const base::Path path = attempts / folder;
-    if (!name || name->number < found.number || !files.exists(path / kJournal)) continue;
-    std::vector<contract::JournalRecord> records = end_of(files, path / kJournal);
+  const std::vector<AttemptFolder> all = attempts_with_journal(files, attempts);
+  for (auto attempt = all.rbegin(); attempt != all.rend(); ++attempt) {
+    const base::Path journal = attempt->path / kJournal;
+    std::vector<contract::JournalRecord> records = end_of(files, journal);
     if (!has_steps(records)) continue;
-    found = {name->number, std::move(records), layout_of(files, path / kJournal),
-             environment_of(files, path / contract::kEnvironmentFile)};
+    return {attempt->number, std::move(records), layout_of(files, journal),
+            environment_or_null(files, attempt->path)};
   }
-  return found;
+  return {};
 }
 
 struct Side {

@@ -244,8 +244,8 @@ class FileAttack : public testing::Test {
     for (const std::string& view :
          {std::string(), std::string("/logs"), std::string("/logs/files"),
           std::string("/logs/search?grep=."), std::string("/metrics"), std::string("/plan"),
-          std::string("/environment"), "/speed?against=" + id, std::string("/explain"),
-          std::string("/checkpoints"), std::string("/checkpoints/latest"),
+          std::string("/environment"), "/speed?against=" + id, "/learning?against=" + id,
+          std::string("/explain"), std::string("/checkpoints"), std::string("/checkpoints/latest"),
           std::string("/checkpoints/1/export")}) {
       std::string answer;
       const auto ask = [&] {

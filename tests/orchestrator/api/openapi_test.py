@@ -236,6 +236,9 @@ def a_run_is_submitted_watched_and_kept(api, data):
     assert api("GET", "/runs/{id}/speed", id=kept, query=f"against={kept}")[0] in (200, 422)  # of as many steps as it has
     assert api("GET", "/runs/{id}/speed", id=kept, query="against=nobody")[0] == 404
     assert api("GET", "/runs/{id}/speed", id=kept)[0] == 400
+    assert api("GET", "/runs/{id}/learning", id=kept, query=f"against={kept}")[1]["equal"]
+    assert api("GET", "/runs/{id}/learning", id=kept, query="against=nobody")[0] == 404
+    assert api("GET", "/runs/{id}/learning", id=kept)[0] == 400
     assert api("POST", "/runs/{id}/cancel", id=kept)[0] == 200
     assert api("POST", "/runs/{id}/resume", id=kept)[0] == 409
     rows = api("GET", "/runs/{id}/checkpoints", id=kept)[1]["checkpoints"]

@@ -111,7 +111,7 @@ TEST_F(ServedTest, NoRouteSendsAByteThatIsNotItsAnswers) {
                                    location};
   for (const char* view :
        {"/metrics", "/logs", "/logs/files", "/explain", "/plan", "/environment", "/speed?against=a",
-        "/checkpoints", "/checkpoints/latest", "/checkpoints/latest/export",
+        "/learning?against=a", "/checkpoints", "/checkpoints/latest", "/checkpoints/latest/export",
         "/checkpoints/latest/verify", "/checkpoints/latest/pin", "/checkpoints/latest/unpin",
         "/checkpoints/gc", "/cancel", "/resume", "/archive"}) {
     targets.push_back(location + view);
