@@ -5,9 +5,12 @@
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/step_replays.h"
 #include "orchestrator/cli/usage_error.h"
+#include "orchestrator/compare/learning_text.h"
 #include "orchestrator/compare/speed_text.h"
 #include "orchestrator/runs/metrics.h"
+#include "orchestrator/runs/trainer_program.h"
 #include "orchestrator/text/comparison.h"
 
 namespace regatta::orchestrator::cli {
@@ -16,6 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostCompared = 10;
+constexpr double kMostReplaySeconds = 1e6;
 
 // A reference with the figures that a run has, too.
 Json as_run(const Json& reference) {
@@ -42,9 +46,12 @@ class Compare : public Command {
       : Command(
             {"compare",
              Group::Runs,
-             "show figures of runs and references beside each other, and how configurations differ",
-             {"compare adam lamb", "compare adam lamb @last -o json",
+             "show figures of runs and references beside each other, how configurations "
+             "differ, and "
+             "of two runs why one is slower and from which step on they learn differently",
+             {"compare adam lamb", "compare adam lamb --replay", "compare adam lamb @last -o json",
               "compare adam v4.1-tinycorp-tinybox_green-result_0"}}),
+        environment_(program.environment),
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
@@ -52,6 +59,16 @@ class Compare : public Command {
                                "ids, names if only one run has them, or names of references");
     runs.is_required = true;
     runs.type = "RUN";
+    options.add("--speed", &parts_.speed, "only why one of two runs is slower");
+    options.add("--learning", &parts_.learning,
+                "only from which step on two runs learn differently, and why");
+    options.add("--replay", &replay_,
+                "the same, and take that step of both again, here, to show which difference it is");
+    options
+        .add("--replay-seconds", &replay_seconds_, "for all replays, which are at most 8, together")
+        .range = NumberRange{1, kMostReplaySeconds};
+    options.add("--trainer", ValueKind::File, &trainer_,
+                "regatta-train for replays (default: the runs' own, or as `serve` finds it)");
     add_client_options(options, &client_);
   }
 
@@ -60,34 +77,87 @@ class Compare : public Command {
       throw UsageError(std::to_string(runs_.size()) + " runs cannot be compared; name 2 to " +
                        std::to_string(kMostCompared));
     }
+    parts_.learning = parts_.learning || replay_;
+    if ((parts_.speed || parts_.learning) && runs_.size() != 2) {
+      throw UsageError("--speed and --learning compare two runs, not " +
+                       std::to_string(runs_.size()));
+    }
     const Client client = client_.connect();
     Json answers = Json::array();
     for (const std::string& run : runs_) answers.push_back(looked_up(client, run));
-    Json comparison = text::comparison_of(answers);
-    add_speed(client, answers, &comparison);
+    const bool all = parts_.speed == parts_.learning;
+    Json comparison = all ? text::comparison_of(answers) : Json::object();
+    if (all || parts_.speed) add_part(client, answers, "speed", &comparison);
+    if (all || parts_.learning) add_part(client, answers, "learning", &comparison);
+    if (replay_) add_replays(client, answers, &comparison["learning"]);
     if (client_.output.print(comparison)) return 0;
-    std::cout << text::comparison_text(comparison);
-    if (comparison.contains("speed")) {
-      std::cout << "\n" << compare::speed_text(comparison["speed"]);
-    } else if (comparison.contains("speed_unknown")) {
-      std::cout << "\nspeed: " << base::printable(comparison["speed_unknown"].get<std::string>())
-                << "\n";
-    }
+    std::vector<std::string> texts;
+    if (all) texts.push_back(text::comparison_text(comparison));
+    add_text(comparison, "speed", &compare::speed_text, &texts);
+    add_text(comparison, "learning", &compare::learning_text, &texts);
+    std::cout << base::join(texts, "\n");
     return 0;
   }
 
  private:
-  // Of two runs, why one is slower; else why that cannot be told.
-  static void add_speed(const Client& client, const Json& answers, Json* comparison) {
+  struct Parts {
+    bool speed = false, learning = false;
+  };
+
+  // Of two runs, what the API's route of that name says; else why that cannot be told. Where only
+  // one part is wanted that is an error.
+  void add_part(const Client& client, const Json& answers, const std::string& part,
+                Json* comparison) const {
     const bool both =
         answers.size() == 2 && answers[0].contains("config") && answers[1].contains("config");
+    const bool is_asked_for = parts_.speed || parts_.learning;
+    if (!both && is_asked_for) {
+      throw UsageError("--" + part + " compares two runs; one of these is a reference");
+    }
     if (!both) return;
     const auto id = [&](std::size_t i) { return path_part(answers[i].value("id", "")); };
     try {
-      (*comparison)["speed"] = client.get("/runs/" + id(1) + "/speed?against=" + id(0));
+      (*comparison)[part] = client.get("/runs/" + id(1) + "/" + part + "?against=" + id(0));
     } catch (const base::Error& error) {
-      if (error.code() != base::Code::NotFound && error.code() != base::Code::User) throw;
-      (*comparison)["speed_unknown"] = error.what();
+      const bool is_unknown =
+          error.code() == base::Code::NotFound || error.code() == base::Code::User;
+      if (!is_unknown || is_asked_for) throw;
+      (*comparison)[part + "_unknown"] = error.what();
+    }
+  }
+  static void add_text(const Json& comparison, const std::string& part,
+                       std::string (*text_of)(const Json&), std::vector<std::string>* texts) {
+    const auto unknown = comparison.find(part + "_unknown");
+    if (comparison.contains(part)) texts->push_back(text_of(comparison.at(part)));
+    if (unknown == comparison.end()) return;
+    texts->push_back(part + ": " + base::printable(unknown->get<std::string>()) + "\n");
+  }
+  // Where a step differs: it is taken again, if both runs lie here.
+  void add_replays(const Client& client, const Json& answers, Json* learning) const {
+    const Json& bits = learning->at("other_bits");
+    if (bits.is_null()) return;
+    const Json environment_a = environment_of(client, answers[0]);
+    const Json environment_b = environment_of(client, answers[1]);
+    const auto run = [&](std::size_t i, const Json& environment) {
+      return ReplayedRun{answers[i].at("id"), answers[i].at("directory").get<std::string>(),
+                         &environment};
+    };
+    const base::Path trainer =
+        runs::find_trainer(trainer_, environment_.program, environment_.path);
+    StepReplays replays(run(0, environment_a), run(1, environment_b), {trainer, replay_seconds_},
+                        environment_);
+    const compare::StepsApart steps{learning->at("first").at("step"), bits.at("step")};
+    (*learning)["replay"] = compare::replay_json(compare::explain(
+        steps, compare::learning_facts(environment_a, environment_b), environment_a,
+        [&](const compare::ReplayRequest& request) { return replays.take(request); }));
+  }
+  // Null where it has none that can be read.
+  [[nodiscard]] static Json environment_of(const Client& client, const Json& run) {
+    try {
+      return client.get("/runs/" + path_part(run.value("id", "")) + "/environment");
+    } catch (const base::Error& error) {
+      if (error.code() == base::Code::NotFound) return {};
+      throw;
     }
   }
   // A run, else a reference of that name.
@@ -105,8 +175,13 @@ class Compare : public Command {
     }
   }
 
+  site::ProgramEnvironment environment_;
   ClientOptions client_;
   std::vector<std::string> runs_;
+  Parts parts_;
+  bool replay_ = false;
+  double replay_seconds_ = 600;
+  std::string trainer_;
 };
 
 }  // namespace

@@ -158,6 +158,8 @@ TEST(Usage, CommandsRefuseWhatOnlyTheySee) {
            {{"rm", "x"}, "add --yes"},
            {{"webhooks", "--skip", "x", "--redeliver", "x"}, "send to 'x'; give one of them"},
            {{"compare", "one"}, "1 runs cannot be compared; name 2 to 10"},
+           {{"compare", "one", "two", "three", "--learning"},
+            "--speed and --learning compare two runs, not 3"},
            {{"resume", "x", "--set", "steps=3"}, "is not slurm.KEY=VALUE"},
            {{"export", "x", "-o", "tensorboard"}, "name the directory"},
            {{"export", "x", "--directory", "d"}, "--directory is for -o tensorboard"},
