@@ -21,6 +21,7 @@ import { axisTitle } from "./drawing";
 import type { Drawn } from "./known";
 import { useCharts, useRuns } from "./known";
 import { Fingerprints } from "./fingerprint_part";
+import { LearningPart } from "./learning_part";
 import { Legend } from "./legend";
 import { namesOf } from "./names";
 import { curveOf, kNoPoints, meanOf } from "./series";
@@ -315,6 +316,7 @@ function Comparison({
         />
       ))}
       <FigureTable {...shown} groups={groups} />
+      <LearningPart {...shown} asked={query.get("learning") === "1"} />
       <label class="beside only-differences">
         <input
           type="checkbox"

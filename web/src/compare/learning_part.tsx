@@ -1,0 +1,165 @@
+import { useState } from "preact/hooks";
+import * as show from "../base/format";
+import { usePoll } from "../base/poll";
+import { setQuery } from "../base/route";
+import { useRefuge } from "../parts/refuge";
+import { textOf } from "../parts/values";
+import type { Known } from "./compare_api";
+import type { ApartAt, Learning, LearningCause, ToldLearning } from "./learning_api";
+import { learningOf } from "./learning_api";
+
+const kEvery = 15_000; // ms; of runs that still train
+const kThousandth = 1e-3;
+
+const lossText = (loss: number | null) => (loss == null ? "not finite" : show.number(loss, 6));
+function apartText(relative: number | null): string {
+  if (relative == null) return "no number";
+  return relative > 0 && relative < kThousandth ? relative.toExponential(1) : show.percent(relative);
+}
+
+// Where they part, in a sentence.
+export function verdictOf(learning: Learning): string {
+  const { common, equal, other_bits: bits, beyond_rounding: beyond, rounding } = learning;
+  if (common === 0 || !bits) {
+    return equal ? "Equal in every bit of loss and gradient norm." : "They have no step in common.";
+  }
+  const begin = `Other bits from step ${show.count(bits.step)} on`;
+  if (!beyond) return `${begin}, never apart by more than rounding (${apartText(rounding)}).`;
+  if (beyond.step === bits.step) {
+    return `${begin}, at once by more than rounding (${apartText(rounding)}).`;
+  }
+  return `${begin}, by more than rounding from step ${show.count(beyond.step)} on.`;
+}
+
+function Steps({ learning, names }: { learning: Learning; names: [string, string] }) {
+  const rows: [string, ApartAt | null][] = [
+    ["First common step", learning.first],
+    ["Other bits", learning.other_bits],
+    ["Beyond rounding", learning.beyond_rounding],
+    ["Last common step", learning.last],
+  ];
+  return (
+    <div class="scroll" role="region" tabIndex={0} aria-label="Where losses part, table">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Losses</th>
+            <th scope="col">Step</th>
+            {names.map((name, index) => (
+              <th scope="col" key={index}>
+                {name}
+              </th>
+            ))}
+            <th scope="col">Apart by</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([what, at]) => (
+            <tr key={what}>
+              <th scope="row">{what}</th>
+              <td>{at ? show.count(at.step) : "none"}</td>
+              <td>{at && lossText(at.loss[0])}</td>
+              <td>{at && lossText(at.loss[1])}</td>
+              <td>{at && apartText(at.relative)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Causes({ causes, known }: { causes: LearningCause[]; known: boolean }) {
+  if (!known) return <p>The cause is not known: not both have a fingerprint of what they ran on.</p>;
+  if (causes.length === 0) return <p>The cause is not known: nothing that their environments tell.</p>;
+  return (
+    <>
+      <p>Likely causes, by their environments alone:</p>
+      <ul>
+        {causes.map(({ kind, what, evidence }) => (
+          <li key={`${kind} ${what}`}>
+            {kind}: {what}
+            <ul class="small">
+              {evidence.map(({ key, values }) => (
+                <li key={key}>
+                  {show.withoutEscapes(key)}: {show.clipped(textOf(values[0]))} |{" "}
+                  {show.clipped(textOf(values[1]))}
+                </li>
+              ))}
+            </ul>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Told({ a, b, names }: { a: string; b: string; names: [string, string] }) {
+  const [told, setTold] = useState<{ of: string; told: ToldLearning } | null>(null);
+  const of = `${a} ${b}`;
+  const health = usePoll(of, kEvery, async (signal) => {
+    const answer = await learningOf(a, b, signal);
+    setTold((old) =>
+      old?.of === of && JSON.stringify(old.told) === JSON.stringify(answer)
+        ? old
+        : { of, told: answer },
+    );
+  });
+  if (told?.of !== of) {
+    return <p class="loading">{health.failure ?? "Loading what they learned…"}</p>;
+  }
+  if ("why" in told.told) return <p>Not compared: {show.clipped(told.told.why)}</p>;
+  const { learning } = told.told;
+  return (
+    <>
+      <p>{verdictOf(learning)}</p>
+      <Steps learning={learning} names={names} />
+      {learning.other_bits && (
+        <>
+          <Causes causes={learning.causes} known={learning.known} />
+          <p class="small">
+            To take that step of both again and show which it is:{" "}
+            <code>{`regatta compare ${a} ${b} --replay`}</code>
+          </p>
+        </>
+      )}
+    </>
+  );
+}
+
+// Of two runs, from which step on they learn differently. Their journals are read for it, so somebody
+// has to ask.
+export function LearningPart({
+  asked,
+  known,
+  names,
+  base,
+}: {
+  asked: boolean;
+  known: Known[];
+  names: Map<string, string>;
+  base: Known | null;
+}) {
+  const heading = useRefuge<HTMLHeadingElement>(asked);
+  const [first, second] = known;
+  if (!first || !second || known.length !== 2) return null;
+  const [a, b] = base === second ? [second, first] : [first, second];
+  const nameOf = ({ run }: Known) => names.get(run.id) ?? run.id;
+  return (
+    <section class="compare-part learning">
+      <h2 ref={heading} tabIndex={-1}>
+        Learning
+      </h2>
+      {asked ? (
+        <Told a={a.run.id} b={b.run.id} names={[nameOf(a), nameOf(b)]} />
+      ) : (
+        <>
+          <p class="small">From which step on their losses differ, asked for when you want it.</p>
+          <button type="button" onClick={() => setQuery({ learning: "1" })}>
+            Compare what they learned
+          </button>
+        </>
+      )}
+    </section>
+  );
+}
