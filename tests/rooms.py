@@ -10,8 +10,8 @@ ORDER = """
     topology/nccl topology/plan
     checkpoint
     trainer/contract trainer/data trainer/device trainer/cpu trainer/ranks trainer/mpi trainer/nccl trainer/cuda
-    trainer/plugins trainer/watch trainer/samples trainer/tasks trainer/model trainer/step trainer/run trainer/interchange
-    trainer/probe trainer/bench trainer/cli
+    trainer/plugins trainer/watch trainer/samples trainer/tasks trainer/model trainer/numerics trainer/step trainer/run
+    trainer/interchange trainer/probe trainer/bench trainer/cli
     orchestrator/frozen orchestrator/files orchestrator/runs orchestrator/slurm orchestrator/batch
     orchestrator/sbatch orchestrator/text orchestrator/store orchestrator/site orchestrator/webhooks orchestrator/plan
     orchestrator/simulate orchestrator/advise orchestrator/compare orchestrator/sweeps orchestrator/experiments orchestrator/control

@@ -208,6 +208,7 @@ bool Controller::follow(OpenRun* open, const RunReading& reading, Followed* foll
   runs::Run& run = open->run;
   if (open->fresh) follower_.refresh(&run, open->attempts);
   *followed = follower_.take(&run, &open->attempts, reading);
+  nodes_.judge_corruption(run, open->launches, followed->corruption);
   const std::string subject = "journal of run " + run.id;
   if (followed->trouble.empty()) {
     troubles_.settle(subject);

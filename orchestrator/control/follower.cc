@@ -96,6 +96,9 @@ struct Apply {
   void operator()(const trainer::contract::BatchRecord& batch) const {
     runs::add_batch(batch, &attempt);
   }
+  void operator()(const trainer::contract::AlarmRecord&) const {}
+  void operator()(const trainer::contract::LossScaleRecord&) const {}
+  void operator()(const trainer::contract::CorruptionRecord&) const {}
   void operator()(const trainer::contract::UnknownRecord&) const {}
 
   void be_at(std::int64_t step) const {
@@ -104,6 +107,13 @@ struct Apply {
     summary.batch_size = runs::batch_at(attempt, step);
   }
 };
+
+void add_corruption(const trainer::contract::JournalRecord& record, int attempt,
+                    std::vector<FollowedCorruption>* all) {
+  const auto* told = std::get_if<trainer::contract::CorruptionRecord>(&record.body);
+  if (told == nullptr || told->rank < 0) return;
+  all->push_back({attempt, told->host, told->message, record.utc_seconds});
+}
 
 }  // namespace
 
@@ -149,6 +159,7 @@ Followed Follower::take(runs::Run* run, std::vector<runs::Attempt>* attempts,
                     [&](const runs::Attempt& a) { return a.number > name.number && a.started; });
     const Taken taken =
         take_part(run, &*std::find_if(attempts->begin(), attempts->end(), is_this), *part, behind);
+    all.corruption.insert(all.corruption.end(), taken.corruption.begin(), taken.corruption.end());
     all.read_any = all.read_any || taken.any;
     moves_axis = moves_axis || taken.moves_axis;
     all.more = all.more || (taken.any && part->more);
@@ -170,7 +181,7 @@ Follower::Taken Follower::take_part(runs::Run* run, runs::Attempt* attempt, cons
                                     bool behind) {
   const trainer::contract::JournalChunk chunk = trainer::contract::parse_journal(part.bytes);
   if (chunk.consumed == 0) return {};
-  Taken taken{true, false};
+  Taken taken{true, false, {}};
   runs::Attempt after = *attempt;
   runs::Run changed = *run;
   runs::RunSummary& summary = changed.summary;
@@ -188,6 +199,7 @@ Follower::Taken Follower::take_part(runs::Run* run, runs::Attempt* attempt, cons
       taken.moves_axis = true;
     }
     std::visit(Apply{record, after, summary, run->forked_checkpoint}, record.body);
+    add_corruption(record, after.number, &taken.corruption);
     after.last_seconds = std::max(after.last_seconds, record.seconds);
     summary.last_record_utc = std::max(summary.last_record_utc, record.utc_seconds);
   }

@@ -15,9 +15,10 @@
 namespace regatta::orchestrator::control {
 
 struct Followed {
-  bool read_any = false;  // some bytes were new
-  bool more = false;      // a bound was reached; call again
-  std::string trouble;    // why a journal could not be read; empty: all were
+  bool read_any = false;                       // some bytes were new
+  bool more = false;                           // a bound was reached; call again
+  std::string trouble;                         // why a journal could not be read; empty: all were
+  std::vector<FollowedCorruption> corruption;  // whose rank is known
 };
 
 // Not thread-safe. Journals are read by open and read at an offset; nobody looks at a file's times.
@@ -44,6 +45,7 @@ class Follower {
   struct Taken {
     bool any = false;
     bool moves_axis = false;  // an attempt's start or an evaluation was among it
+    std::vector<FollowedCorruption> corruption;
   };
   // behind: a later attempt was read before, as this one could not be; the run is as that one says.
   Taken take_part(runs::Run* run, runs::Attempt* attempt, const JournalPart& part, bool behind);

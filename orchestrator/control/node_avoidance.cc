@@ -76,6 +76,20 @@ const std::vector<slurm::NodeEvent>& NodeAvoidance::events() {
   return *events_;
 }
 
+void NodeAvoidance::judge_corruption(const runs::Run& run,
+                                     const std::vector<runs::Launch>& launches,
+                                     const std::vector<FollowedCorruption>& corruption) {
+  for (const FollowedCorruption& each : corruption) {
+    const runs::Launch* launch = nullptr;
+    for (const runs::Launch& one : launches) {
+      if (one.attempts_before < each.attempt) launch = &one;
+    }
+    if (launch == nullptr) continue;
+    const auto event = control::judge_corruption(run.id, each, *launch);
+    if (event && !is_blamed(*event)) judge(std::nullopt, {*event});
+  }
+}
+
 void NodeAvoidance::judge_attempts(const runs::Run& run, const runs::ProcessReport& report,
                                    std::vector<runs::Attempt>* attempts,
                                    const std::vector<runs::Launch>& launches,

@@ -35,6 +35,10 @@ class NodeAvoidance {
                       const std::vector<runs::Launch>& launches,
                       const std::vector<JournalPart>& parts);
 
+  // Of ranks that were found to be wrong, as their journals were followed; each once.
+  void judge_corruption(const runs::Run& run, const std::vector<runs::Launch>& launches,
+                        const std::vector<FollowedCorruption>& corruption);
+
   // Nodes that the next launch had better leave out, in order of name. Where nobody knows the
   // nodes this is a wish: one that leaves too few is refused, and the scheduler submits without it.
   [[nodiscard]] std::vector<std::string> suspects(const runs::Run& run);

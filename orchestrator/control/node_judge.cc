@@ -90,6 +90,16 @@ std::vector<slurm::NodeEvent> judge_attempt(const std::string& run, const runs::
   return events;
 }
 
+std::optional<slurm::NodeEvent> judge_corruption(const std::string& run,
+                                                 const FollowedCorruption& corruption,
+                                                 const runs::Launch& launch) {
+  const std::vector<std::string> nodes = expanded(launch.nodes);
+  const std::string* const node = node_of(corruption.host, nodes);
+  if (node == nullptr) return std::nullopt;
+  return slurm::NodeEvent{*node, corruption.utc,     slurm::Blame::Corrupted,
+                          run,   corruption.message, 1};
+}
+
 std::vector<slurm::NodeEvent> judge_report(const std::string& run,
                                            const runs::ProcessReport& report, double utc) {
   std::vector<slurm::NodeEvent> events;

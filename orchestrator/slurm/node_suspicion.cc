@@ -23,6 +23,7 @@ constexpr BlameWord kBlameWords[] = {
     {Blame::LaunchFailed, "launch failed", "launch failed"},
     {Blame::Prolog, "prolog", "prolog failed"},
     {Blame::Hung, "hung", "a rank hung"},
+    {Blame::Corrupted, "corrupted", "a rank computed wrong numbers"},
     {Blame::Shared, "shared", "early end with no node named"},
     {Blame::Worked, "worked", "good work"},
 };

@@ -16,6 +16,7 @@ enum class Blame {
   LaunchFailed,  // the job's steps could not be started on it
   Prolog,        // its prolog failed
   Hung,          // a rank on it stood still
+  Corrupted,     // a rank on it computed wrong gradients, or has wrong weights
   Shared,        // an attempt ended early and nobody named a node: each of its nodes has a share
   Worked,        // no blame: an attempt of at least kWorkedSeconds ended well on it
 };
@@ -23,7 +24,8 @@ inline constexpr double kWorkedSeconds = 600;
 // A node that is named within this time after an early end takes all the blame for it.
 inline constexpr double kNamedSeconds = 600;
 
-// "node failed", "launch failed", "prolog", "hung", "shared", "worked": as the store keeps them.
+// "node failed", "launch failed", "prolog", "hung", "corrupted", "shared", "worked": as the store
+// keeps them.
 [[nodiscard]] std::string_view to_string(Blame blame);
 [[nodiscard]] std::optional<Blame> parse_blame(std::string_view text);
 

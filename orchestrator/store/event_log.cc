@@ -66,6 +66,9 @@ const std::vector<EventKind>& event_kinds() {
       {"attempt.ended", "an attempt ended"},
       {"attempt.warning", "a trainer warned"},
       {"attempt.batch_grown", "a trainer takes more samples a step from a later step on"},
+      {"attempt.alarm", "a figure of a step was far above what it usually is"},
+      {"attempt.loss_scale", "the loss of a float16 run got another factor"},
+      {"attempt.corruption", "gradients that were computed again came out otherwise"},
       {"checkpoint.written", "a checkpoint was written"},
       {"checkpoint.failed", "a checkpoint could not be written"},
       {"checkpoint.removed", "retention removed a checkpoint"},
@@ -277,6 +280,20 @@ void EventLog::note_record(const runs::Run& run, const runs::Attempt& attempt,
     event.step = batch->step;
     event.words = std::to_string(batch->size) + " samples a step: the noise scale is at least " +
                   base::formatted("%.0f", std::floor(batch->noise_scale_low));
+  } else if (const auto* alarm = std::get_if<AlarmRecord>(&record.body)) {
+    event.kind = "attempt.alarm";
+    event.step = alarm->step;
+    event.words = alarm->message;
+  } else if (const auto* scale = std::get_if<LossScaleRecord>(&record.body)) {
+    event.kind = "attempt.loss_scale";
+    event.step = scale->step;
+    event.words = base::short_number(scale->from) + " → " + base::short_number(scale->to) + ". " +
+                  scale->message;
+  } else if (const auto* corruption = std::get_if<CorruptionRecord>(&record.body)) {
+    event.kind = "attempt.corruption";
+    event.step = corruption->step;
+    event.words = corruption->message;
+    if (corruption->rank >= 0) event.node = corruption->host;
   } else if (const auto* warning = std::get_if<WarningRecord>(&record.body)) {
     event.kind = "attempt.warning";
     event.words = warning->message;

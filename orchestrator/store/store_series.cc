@@ -63,6 +63,9 @@ std::string warning_of(const trainer::contract::JournalRecord& record) {
   if (const auto* warning = std::get_if<trainer::contract::WarningRecord>(&record.body)) {
     return warning->message;
   }
+  if (const auto* corruption = std::get_if<trainer::contract::CorruptionRecord>(&record.body)) {
+    return corruption->message;
+  }
   const auto* divergence = std::get_if<trainer::contract::DivergenceRecord>(&record.body);
   return divergence != nullptr && divergence->action == "rollback" ? divergence->message : "";
 }

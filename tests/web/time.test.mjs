@@ -112,6 +112,9 @@ plainTest("marks have a word, and lie where their clock says", () => {
     [event("attempt.warning", at, { words: "the clock is late" }), "warning"],
     [event("plan.tried", at), "plan change"],
     [event("attempt.batch_grown", at, { step: 41, words: "16 samples a step" }), "larger batch"],
+    [event("attempt.alarm", at, { step: 41, words: "The gradient's norm was 50" }), "alarm"],
+    [event("attempt.loss_scale", at, { step: 41, words: "65536 → 32768" }), "loss scale"],
+    [event("attempt.corruption", at, { step: 41, node: "n2", words: "rank 1 …" }), "corruption"],
     [event("node.blamed", at), "node suspected"],
     [event("run.requeue_asked", at, { by: "uid 7" }), "requeue"],
   ];

@@ -93,6 +93,7 @@ void fields(Archive& archive, auto& r, const StepRecord*) {
   archive("bubble_predicted", r.bubble_predicted);
   archive("bubble_even", r.bubble_even);
   archive("progress", r.progress);
+  archive("update_ratio", r.update_ratio);
   archive("loss_scale", r.loss_scale);
   archive("skipped", r.skipped);
 }
@@ -168,12 +169,50 @@ void fields(Archive& archive, auto& r, const DivergenceRecord*) {
   archive("step", r.step);
   archive("quantity", r.quantity);
   archive("tensor", r.tensor);
+  archive("layer", r.layer);
   archive("rank", r.rank);
   archive("action", r.action);
   archive("checkpoint", r.checkpoint);
   archive("checkpoint_step", r.checkpoint_step);
   archive("rollbacks", r.rollbacks);
   archive("skipped_steps", r.skipped_steps);
+  archive("message", r.message);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const AlarmRecord*) {
+  archive("step", r.step);
+  archive("kind", r.kind);
+  archive("layer", r.layer);
+  archive("value", r.value);
+  archive("usual", r.usual);
+  archive("deviation", r.deviation);
+  archive("message", r.message);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const LossScaleRecord*) {
+  archive("step", r.step);
+  archive("from", r.from);
+  archive("to", r.to);
+  archive("why", r.why);
+  archive("quantity", r.quantity);
+  archive("tensor", r.tensor);
+  archive("layer", r.layer);
+  archive("rank", r.rank);
+  archive("message", r.message);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const CorruptionRecord*) {
+  archive("step", r.step);
+  archive("rank", r.rank);
+  archive("suspects", r.suspects);
+  archive("host", r.host);
+  archive("device", r.device);
+  archive("quantity", r.quantity);
+  archive("tensor", r.tensor);
+  archive("layer", r.layer);
+  archive("tensors", r.tensors);
+  archive("checked_step", r.checked_step);
+  archive("action", r.action);
   archive("message", r.message);
 }
 template <typename Archive>
@@ -204,8 +243,9 @@ bool share_can_be(std::string_view metric, double value) {
   return metric == "loss" || std::isnan(value) || (value >= -1 && value <= 1);
 }
 bool can_be(std::string_view name, std::int64_t value) {
-  constexpr std::string_view kCounts[] = {"step",   "steps",      "first_step", "samples", "tokens",
-                                          "masked", "batch_size", "parameters", "size"};
+  constexpr std::string_view kCounts[] = {"step",   "steps",       "first_step", "samples",
+                                          "tokens", "masked",      "batch_size", "parameters",
+                                          "size",   "checked_step"};
   constexpr std::int64_t kLargest = std::int64_t{1} << 53U;  // that a double has, too
   if (std::find(std::begin(kCounts), std::end(kCounts), name) == std::end(kCounts)) return true;
   return value >= 0 && value <= kLargest;
@@ -374,8 +414,9 @@ class Reader {
 };
 
 // In the order of the variant's alternatives; UnknownRecord has no name of its own.
-constexpr const char* kTypes[] = {"start", "step",      "eval",  "checkpoint", "phase", "warning",
-                                  "end",   "heartbeat", "trial", "divergence", "ranks", "batch"};
+constexpr const char* kTypes[] = {"start",   "step",  "eval",      "checkpoint", "phase",
+                                  "warning", "end",   "heartbeat", "trial",      "divergence",
+                                  "ranks",   "batch", "alarm",     "loss_scale", "corruption"};
 
 template <std::size_t index = 0>
 bool read_body(const std::string& type, const Json& json, JournalRecord* record) {

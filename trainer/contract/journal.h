@@ -80,6 +80,9 @@ struct StepRecord {
   std::optional<double> bubble, bubble_predicted, bubble_even;
   // With a batch that grows: how many steps of the first batch all steps so far are worth.
   std::optional<double> progress;
+  // ‖Δw‖/‖w‖ of the step, by a sample of the weights (trainer/numerics/update_ratio.h); absent
+  // where the step did not look.
+  std::optional<double> update_ratio;
   double loss_scale = 1;  // float16: the factor of the gradients
   bool skipped = false;   // float16: the gradients overflowed, nothing was updated
 };
@@ -156,6 +159,7 @@ struct DivergenceRecord {
   // of the model, and on which rank. Empty: nothing but a sum.
   std::string quantity;
   std::string tensor;
+  std::string layer;  // that it is of (layer_of); empty: nothing but a sum
   int rank = 0;
   std::string action;  // stop, rollback
   // The last good one, or the one that the run goes back to. Empty and -1: none; empty and 0: the
@@ -174,6 +178,40 @@ struct BatchRecord {
   std::optional<double> noise_scale;  // by which it was decided; its lower end, at 95 %
   double noise_scale_low = 0;
 };
+// A figure of a step is far above what the attempt's steps before it had
+// (trainer/numerics/alarms.h). Nothing was done about it.
+struct AlarmRecord {
+  std::int64_t step = 0;
+  std::string kind;      // gradient_norm, update_ratio
+  std::string layer;     // of an update ratio, the one that is furthest out; of a norm empty
+  double value = 0;      // of the step
+  double usual = 0;      // the median of the steps before it
+  double deviation = 0;  // how far above it, in spreads of their logarithms
+  std::string message;   // for people
+};
+// float16: the loss has another factor from the next step on.
+struct LossScaleRecord {
+  std::int64_t step = 0;
+  double from = 1, to = 1;
+  std::string why;     // overflow: of the gradients, the step was skipped; quiet: none for long
+  std::string tensor;  // of an overflow, what was not finite first, as in a divergence
+  std::string quantity, layer;
+  int rank = 0;
+  std::string message;  // for people
+};
+// A rank's gradients of a step are not what the same samples gave when they were computed again
+// (trainer/numerics/replay_check.h).
+struct CorruptionRecord {
+  std::int64_t step = 0;
+  int rank = 0;               // −1: the ranks do not agree, and nobody can say which is wrong
+  std::vector<int> suspects;  // the rank; where nobody can say, those that it may be
+  std::string host, device;   // of the rank
+  std::string quantity, tensor, layer;  // the first that differs: gradient or weight
+  int tensors = 0;                      // that differ
+  std::int64_t checked_step = 0;        // the last one before it at which nothing differed; 0: none
+  std::string action;                   // stop, warn
+  std::string message;                  // for people
+};
 struct EndRecord {
   std::string reason;     // target, steps, stopped, deadline, diverged, failed, fenced
   std::int64_t step = 0;  // the last one done; of a divergence, the one that diverged
@@ -191,7 +229,7 @@ struct JournalRecord {
   double seconds = 0;  // monotonic, since the attempt's start
   std::variant<StartRecord, StepRecord, EvalRecord, CheckpointRecord, PhaseRecord, WarningRecord,
                EndRecord, HeartbeatRecord, TrialRecord, DivergenceRecord, RanksRecord, BatchRecord,
-               UnknownRecord>
+               AlarmRecord, LossScaleRecord, CorruptionRecord, UnknownRecord>
       body;
 };
 

@@ -186,6 +186,14 @@ int first_encoder_tensor(const TensorTable& table) {
   return number;
 }
 
+std::string layer_of(const std::string& tensor) {
+  const std::string layers = "bert.encoder.layer.";
+  if (tensor.starts_with(layers)) {
+    return "layer " + tensor.substr(layers.size(), tensor.find('.', layers.size()) - layers.size());
+  }
+  return tensor.starts_with("bert.embeddings.") ? "the embeddings" : "the head";
+}
+
 double training_flops(const ModelShape& shape, const BatchSizes& batch) {
   const double h = shape.hidden;
   const double f = shape.feed_forward;

@@ -89,6 +89,10 @@ struct TensorTable {
 // The last of the table: also the decoder's weight in pre-training.
 constexpr char kWordEmbedding[] = "bert.embeddings.word_embeddings.weight";
 
+// Which part of the model a tensor is of, for people: "layer 3" (0 is the lowest, as in its name),
+// "the embeddings" or "the head".
+[[nodiscard]] std::string layer_of(const std::string& tensor);
+
 // Requires shape.vocabulary > 0, and labels > 0 for Classification. The first tensors are those of
 // the head; from first_encoder_tensor() on they are the same for every task.
 [[nodiscard]] TensorTable make_tensor_table(const ModelShape& shape);

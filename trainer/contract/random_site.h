@@ -14,6 +14,7 @@ enum class RandomSite : std::uint32_t {
   ShuffledLabels = 5,  // the demo's control run
   Chunks = 6,          // how a pass cuts a document, which `ordinal` is, into pairs
   Halves = 7,          // which samples of a step are in the half that the noise scale looks at
+  Replays = 8,         // which steps are computed twice, and by which ranks
   Mixture = 9,         // the order in which datasets take turns, and seeds of all but the first
   EmbeddingDropout = 16,
   // Site of layer l: kLayerSites + 4·l + {0, 1, 2}.

@@ -128,6 +128,7 @@ contract::EndRecord AttemptRunner::run() {
   if (writes()) {
     write_environment();
     announce();
+    log_what_is_checked();
   }
   contract::EndRecord end = train(start_.step);
   if (writes()) note_clocks();
@@ -392,6 +393,10 @@ contract::EndRecord AttemptRunner::train(std::int64_t done) {
     contract::StepRecord step;
     try {
       step = loop_.step(++done);
+    } catch (const step::Corrupted&) {  // on all ranks, as below
+      journal(writer_.settle());
+      tell_noticed();
+      return corrupted(done - 1);
     } catch (const step::Diverged& error) {  // on all ranks; what was being written is told, too
       journal(writer_.settle());
       const std::optional<std::int64_t> back = go_back(error);
@@ -409,6 +414,7 @@ contract::EndRecord AttemptRunner::train(std::int64_t done) {
       step.bucket_finished.clear();
     }
     context_.journal.write(step);
+    tell_noticed();
     if (loop_.decided()) tell_batch(*loop_.decided());
     tell_ranks();
     warn_of_peak(step.mfu);

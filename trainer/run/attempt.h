@@ -103,6 +103,9 @@ class AttemptRunner {
   void learn_from_step(std::int64_t done, bool was_writing);
   void tell_ranks();
   void tell_batch(const contract::BatchRecord& record);
+  void log_what_is_checked() const;  // attempt_numerics.cc, and the next two
+  void tell_noticed();
+  [[nodiscard]] contract::EndRecord corrupted(std::int64_t step) const;
   void warn_of_peak(double mfu);
   // Steps done where the run goes on; nothing when it stops.
   [[nodiscard]] std::optional<std::int64_t> go_back(const step::Diverged& error);
@@ -140,6 +143,7 @@ class AttemptRunner {
   std::int64_t metric_step_ = -1;  // and of the step after which that was
   std::vector<Rollback> rollbacks_;
   bool warned_of_peak_ = false;
+  std::string corruption_;            // of the last step that was corrupted, for people
   std::optional<double> ranks_told_;  // when, monotonic
   watch::Stragglers stragglers_;
 };

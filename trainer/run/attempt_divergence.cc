@@ -52,6 +52,7 @@ contract::DivergenceRecord AttemptRunner::record_of(const step::Diverged& error)
   record.step = error.step;
   record.quantity = error.first.quantity;
   record.tensor = error.first.tensor;
+  if (!record.tensor.empty()) record.layer = contract::layer_of(record.tensor);
   record.rank = error.first.rank;
   record.rollbacks = static_cast<int>(rollbacks_.size());
   record.skipped_steps = skipped_steps(rollbacks_);

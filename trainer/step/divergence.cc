@@ -178,7 +178,7 @@ void add_layer(const contract::ModelShape& shape, int layer, const model::LayerB
 std::string to_text(const NotFinite& found, int ranks) {
   if (found.tensor.empty()) return "";
   const bool differs = found.quantity == "input" || found.quantity == "output";
-  return found.quantity + " of " + found.tensor +
+  return found.quantity + " of " + found.tensor + ", in " + contract::layer_of(found.tensor) +
          (differs && ranks > 1 ? " on rank " + std::to_string(found.rank) : "");
 }
 

@@ -17,7 +17,8 @@ struct NotFinite {
   std::string quantity;  // of it: weight, input, output or gradient
   int rank = 0;          // the lowest that has it
 };
-// "output of bert.embeddings.LayerNorm.weight", with the rank where ranks differ. Empty: nothing.
+// "output of bert.embeddings.LayerNorm.weight, in the embeddings", with the rank where ranks
+// differ. Empty: nothing.
 [[nodiscard]] std::string to_text(const NotFinite& found, int ranks);
 
 // A buffer of the forward pass as what it is to a weight. Rows of `columns` elements, of which the

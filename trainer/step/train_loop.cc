@@ -200,6 +200,7 @@ TrainLoop::TrainLoop(device::Device& device, ranks::Communicator& communicator,
     pipeline_.emplace(stage_ranks_, config.parallel.schedule, clock, model_);
   }
   if (measures_noise(config)) noise_probe_.emplace(device, model_, optimizer_);
+  prepare_looking();
 }
 
 TrainLoop::~TrainLoop() {
@@ -226,11 +227,13 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   timer.lap(&record.data_seconds);
   const bool measures = measures_noise_of(step);
   if (measures) measure_half(taken.step, step, scales.half, timer);
+  begin_looking(taken.step, step, scales.step, timer);
   timer.lap(&record.statistics_seconds);
 
   // model forward/backward; where they overlap, buckets ⇄ communicator, too
   show(options_.observer.before_forward, step, taken.step, scales.step);
   sum_gradients(taken.step, scales.step, &timer, &record);
+  if (replays_) compare_gradients(taken.step, scales.step, &timer, &record);
 
   // buckets ⇄ communicator: what is left of it
   timer.enter(watch::Phase::Reduce);
@@ -256,14 +259,12 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   pace_ = all.pace;
   ranks_ = std::move(all.each);
   ranks_.step = step;
-  pace_.disturbed = pace_.disturbed || measures;
+  pace_.disturbed = pace_.disturbed || measures || replays_;
   batch_.count(step, noise_scale_);
   if (measures) observe_noise(scales);
   grow_batch(step, measures);
   describe(all, scales.step, &record);
-  if (!std::isfinite(record.loss) || !loss_scaler_.observe(!record.skipped)) {
-    diverge(record, taken.step.batches, scales.step);
-  }
+  look_at(taken.step.batches, scales.step, &record);
   return record;
 }
 
@@ -369,7 +370,7 @@ void TrainLoop::sum_gradients(const samples::StepBatches& batches, const model::
     model_.forward(model::Mode::Training, needed_weights());
     timer->lap(&record->forward_seconds);
     timer->enter(watch::Phase::Backward);
-    const bool overlap = &batch == &batches.batches.back() && reducer_.overlaps();
+    const bool overlap = &batch == &batches.batches.back() && reducer_.overlaps() && !replays_;
     model_.backward(overlap ? [this](int tensors) { reducer_.ready(tensors); }
                             : model::Bert::Ready(nullptr));
     timer->lap(&record->backward_seconds);
@@ -411,7 +412,9 @@ void TrainLoop::begin_update(const model::LossScale& scale, contract::StepRecord
 }
 
 void TrainLoop::update() {
+  if (looks_at_updates_) update_ratio_->before(model_.parameters());
   optimizer_.update(model_);
+  if (looks_at_updates_) update_ratio_->after(model_.parameters());
   if (config_.sharding.optimizer) {
     gatherer_.launch();
     if (!config_.sharding.overlap_gather) gatherer_.finish_all();
@@ -536,20 +539,6 @@ void TrainLoop::describe_noise(contract::StepRecord* record) const {
     record->raw_noise_scale_low = interval->low;
     record->raw_noise_scale_high = interval->high;
   }
-}
-
-void TrainLoop::diverge(const contract::StepRecord& record,
-                        const std::vector<samples::PackedBatch>& batches,
-                        const model::LossScale& scale) {
-  gatherer_.finish_all();
-  const NotFinite first =
-      first_not_finite(device_, communicator_.host(), model_,
-                       {record.step, batches, scale, optimizer_.pieces(), !pipeline_});
-  const std::string where = to_text(first, communicator_.ranks());
-  throw Diverged(std::string(std::isfinite(record.loss) ? "the gradient" : "the loss") +
-                     " is not finite at step " + std::to_string(record.step) +
-                     (where.empty() ? "" : " (first: " + where + ")"),
-                 record.step, first);
 }
 
 StagedForward TrainLoop::staged_forward() {

@@ -14,6 +14,9 @@
 #include "trainer/contract/noise_scale.h"
 #include "trainer/contract/run_config.h"
 #include "trainer/model/bert.h"
+#include "trainer/numerics/alarms.h"
+#include "trainer/numerics/replay_check.h"
+#include "trainer/numerics/update_ratio.h"
 #include "trainer/ranks/communicator.h"
 #include "trainer/ranks/rank_agreement.h"
 #include "trainer/samples/batch_prefetcher.h"
@@ -91,6 +94,20 @@ struct Diverged : ranks::AgreedError {
   NotFinite first;
 };
 
+// Ranks made other gradients of the same samples, as all find before these were summed. The step
+// has changed nothing. What was found is in TrainLoop::noticed().
+struct Corrupted : ranks::AgreedError {
+  explicit Corrupted(const std::string& message) : ranks::AgreedError(base::Code::Retry, message) {}
+};
+
+// What a step noticed of its numbers; the same on all ranks. Of corruption, host, device and
+// message are not known here.
+struct Noticed {
+  std::vector<contract::AlarmRecord> alarms;
+  std::optional<contract::LossScaleRecord> loss_scale;
+  std::vector<contract::CorruptionRecord> corruption;
+};
+
 class TrainLoop {
  public:
   // Everything passed by reference outlives the loop. config.ranks is the communicator's number.
@@ -105,14 +122,22 @@ class TrainLoop {
 
   [[nodiscard]] const model::Bert& model() const { return model_; }
 
-  // Takes optimizer step `step` (1 is the first) and waits for it. Throws Diverged on all ranks. Of
-  // a batch that grows, the one after the last or after that of begin_at().
+  // Takes optimizer step `step` (1 is the first) and waits for it. Throws Diverged on all ranks,
+  // and Corrupted with guard.on_corruption Stop. Of a batch that grows, the one after the last or
+  // after that of begin_at().
   contract::StepRecord step(std::int64_t step);
   // Whether the run is over with that step, the last one taken.
   [[nodiscard]] bool is_over(std::int64_t done) const { return batch_.is_over(done); }
   [[nodiscard]] const GrowingBatch& batch() const { return batch_; }
   // What the last step decided of the batch, if anything.
   [[nodiscard]] const std::optional<contract::BatchRecord>& decided() const { return decided_; }
+  // Of the last step, also of one that threw.
+  [[nodiscard]] const Noticed& noticed() const { return noticed_; }
+  // Whether ranks look for silent corruption by computing one another's samples; nothing: they do
+  // not look.
+  [[nodiscard]] std::optional<bool> crosses() const {
+    return replay_check_ ? std::optional(replay_check_->crosses()) : std::nullopt;
+  }
   // What any rank asked for in the last step.
   [[nodiscard]] const StepFlags& agreed() const { return agreed_; }
   // How long it took; the same on all ranks.
@@ -193,6 +218,20 @@ class TrainLoop {
   void observe_noise(const LossScales& scales);
   void grow_batch(std::int64_t step, bool measured);
   void describe_noise(contract::StepRecord* record) const;
+  // train_loop_guard.cc: what looks after the step's numbers.
+  void prepare_looking();
+  void begin_looking(const samples::StepBatches& batches, std::int64_t step,
+                     const model::LossScale& scale, const StepTimer& timer);
+  void compare_gradients(const samples::StepBatches& batches, const model::LossScale& scale,
+                         StepTimer* timer, contract::StepRecord* record);
+  [[nodiscard]] numerics::ReplayCheck::Compute compute_alone(std::int64_t step,
+                                                             const model::LossScale& scale);
+  [[nodiscard]] NotFinite find_not_finite(std::int64_t step,
+                                          const std::vector<samples::PackedBatch>& batches,
+                                          const model::LossScale& scale);
+  void sum_over_ranks(std::vector<numerics::LayerUpdate>* layers);
+  void look_at(const std::vector<samples::PackedBatch>& batches, const model::LossScale& scale,
+               contract::StepRecord* record);
   [[noreturn]] void diverge(const contract::StepRecord& record,
                             const std::vector<samples::PackedBatch>& batches,
                             const model::LossScale& scale);
@@ -222,6 +261,12 @@ class TrainLoop {
       raw_noise_scale_;  // of preconditioned gradients, and as they are
   GrowingBatch batch_;
   std::optional<contract::BatchRecord> decided_;
+  numerics::Alarms alarms_;
+  std::optional<numerics::UpdateRatio> update_ratio_;  // nothing: the run has no alarms
+  std::optional<numerics::ReplayCheck> replay_check_;  // nothing: the run does not look
+  bool replays_ = false;                               // in this step
+  bool looks_at_updates_ = false;                      // so, too
+  Noticed noticed_;
   StepFlags agreed_;
   StepPace pace_;
   contract::RanksRecord ranks_;  // of the newest step

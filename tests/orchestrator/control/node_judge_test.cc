@@ -137,6 +137,26 @@ INSTANTIATE_TEST_SUITE_P(
         Judged{"a_bug", 70, 50, runs::Cause::None, {}, {}, {}, slurm::Blame::Shared, 0}),
     [](const auto& row) { return std::string(row.param.name); });
 
+TEST(JudgeCorruption, NamesTheNodeOfTheLaunch) {
+  runs::Launch launch;
+  launch.nodes = "n[1-4]";
+  const auto judged = [&](const std::string& host) {
+    return control::judge_corruption("r-1", {2, host, "wrong gradients", 1234}, launch);
+  };
+  for (const char* host : {"n3", "n3.cluster.example"}) {
+    const auto event = judged(host);
+    ASSERT_TRUE(event) << host;
+    EXPECT_EQ(event->node, "n3");
+    EXPECT_EQ(event->blame, slurm::Blame::Corrupted);
+    EXPECT_EQ(event->utc, 1234);
+    EXPECT_EQ(event->run, "r-1");
+    EXPECT_EQ(event->words, "wrong gradients");
+    EXPECT_EQ(event->weight, 1);
+  }
+  EXPECT_FALSE(judged("n5"));
+  EXPECT_FALSE(judged(""));
+}
+
 TEST(JudgeReport, BlamesWhomTheSchedulerNames) {
   runs::ProcessReport report;
   report.cause = runs::Cause::NodeFailure;

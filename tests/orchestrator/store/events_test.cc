@@ -173,11 +173,37 @@ TEST_F(EventsTest, TellWhatTheJournalSays) {
   add(divergence);
   add(trainer::contract::EvalRecord{});
   add(trainer::contract::BatchRecord{44, 128, 300, 260.7});
+  add(trainer::contract::AlarmRecord{45, "gradient_norm", "", 50, 2, 60, "The norm was 50."});
+  trainer::contract::LossScaleRecord scale;
+  scale.step = 46;
+  scale.from = 65536;
+  scale.to = 32768;
+  scale.message = "It overflowed.";
+  add(scale);
+  trainer::contract::CorruptionRecord corruption;
+  corruption.step = 47;
+  corruption.rank = 2;
+  corruption.host = "node02";
+  corruption.message = "Silent corruption at step 47";
+  add(corruption);
+  corruption.rank = -1;
+  corruption.host = "node01, node02";
+  add(corruption);
   read_ = events().back().number;
   store_->append(run, attempt, records);
   const std::vector<store::Event> told = events({}, read_);
-  EXPECT_THAT(news(), ElementsAre("checkpoint.written", "checkpoint.failed", "attempt.warning",
-                                  "plan.tried", "attempt.warning", "attempt.batch_grown"));
+  EXPECT_THAT(news(),
+              ElementsAre("checkpoint.written", "checkpoint.failed", "attempt.warning",
+                          "plan.tried", "attempt.warning", "attempt.batch_grown", "attempt.alarm",
+                          "attempt.loss_scale", "attempt.corruption", "attempt.corruption"));
+  EXPECT_EQ(told[6].step, 45);
+  EXPECT_EQ(told[6].words, "The norm was 50.");
+  EXPECT_EQ(told[7].step, 46);
+  EXPECT_EQ(told[7].words, "65536 → 32768. It overflowed.");
+  EXPECT_EQ(told[8].step, 47);
+  EXPECT_EQ(told[8].node, "node02");
+  EXPECT_EQ(told[8].words, corruption.message);
+  EXPECT_EQ(told[9].node, "") << "nobody is named";
   EXPECT_EQ(told[0].checkpoint, "step-0000000040-a");
   EXPECT_EQ(told[0].step, 40);
   EXPECT_EQ(told[0].attempt, 3);

@@ -193,6 +193,7 @@ TEST(Journal, TellsOfADivergence) {
   divergence.step = 17;
   divergence.quantity = "output";
   divergence.tensor = "bert.embeddings.LayerNorm.weight";
+  divergence.layer = "the embeddings";
   divergence.rank = 3;
   divergence.action = "rollback";
   divergence.checkpoint = "step-0000000014-a";
@@ -204,6 +205,7 @@ TEST(Journal, TellsOfADivergence) {
   EXPECT_EQ(told.step, 17);
   EXPECT_EQ(told.quantity, divergence.quantity);
   EXPECT_EQ(told.tensor, divergence.tensor);
+  EXPECT_EQ(told.layer, divergence.layer);
   EXPECT_EQ(told.rank, 3);
   EXPECT_EQ(told.action, "rollback");
   EXPECT_EQ(told.checkpoint, divergence.checkpoint);

@@ -5,6 +5,7 @@
 
 #include "checkpoint/store.h"
 #include "tests/trainer/samples/small_dataset.h"
+#include "trainer/ranks/borrowed_communicator.h"
 #include "trainer/ranks/rank_agreement.h"
 
 namespace regatta::tests {
@@ -96,6 +97,85 @@ TEST_F(AttemptRunnerTest, CannotBeMadeWithoutItsDataset) {
   with_context(make_run("run"), [](const run::AttemptContext& context) {
     EXPECT_THROW(run::AttemptRunner attempt(context), ranks::AgreedError);
   });
+}
+
+// One rank whose digests of its own gradients are others than those of computing them again.
+class OtherDigests : public ranks::HostCollectives {
+ public:
+  explicit OtherDigests(std::int64_t tensors) : of_tensors_(8 * tensors) {}
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int ranks() const override { return 1; }
+  void all_reduce_sum(double*, int) override {}
+  void broadcast(void*, std::int64_t, int) override {}
+  void all_gather(const void* bytes, std::int64_t count, void* all) override {
+    ranks::SingleHost().all_gather(bytes, count, all);
+    constexpr std::int64_t kOfTwo = 16;
+    const bool of_own = count == of_tensors_ && calls_++ % 2 == 0;
+    if (count == kOfTwo || of_own) static_cast<char*>(all)[0] ^= 1;
+  }
+  [[nodiscard]] ranks::Parcels all_to_all(const ranks::Parcels& to) override { return to; }
+  void barrier() override {}
+
+ private:
+  std::int64_t of_tensors_;
+  int calls_ = 0;
+};
+class OtherDigestsCommunicator : public ranks::BorrowedCommunicator {
+ public:
+  OtherDigestsCommunicator(ranks::Communicator& real, std::int64_t tensors)
+      : BorrowedCommunicator(real), host_(tensors) {}
+  [[nodiscard]] ranks::HostCollectives& host() override { return host_; }
+
+ private:
+  OtherDigests host_;
+};
+
+TEST_F(AttemptRunnerTest, OfCorruptedGradientsStopsOrWarnsAndTellsWhere) {
+  const auto table = contract::make_tensor_table(config_.model);
+  const auto tensors = std::ssize(table.tensors);
+  std::optional<OtherDigestsCommunicator> other;
+  options_.around = [&](ranks::Communicator& real) -> ranks::Communicator& {
+    return other.emplace(real, tensors);
+  };
+  config_.guard.replay_every = 3;
+  for (const bool stops : {true, false}) {
+    config_.guard.on_corruption =
+        stops ? contract::OnCorruption::Stop : contract::OnCorruption::Warn;
+    const contract::RunDirectory run = make_run(stops ? "stops" : "warns");
+    contract::EndRecord end;
+    with_context(run, [&](const run::AttemptContext& context) {
+      run::AttemptRunner attempt(context);
+      end = attempt.run();
+    });
+    const auto chunk =
+        contract::parse_journal(disk().read(run.journal_path(run.attempts().back()), kLimit));
+    std::vector<contract::CorruptionRecord> told;
+    std::int64_t steps = 0;
+    for (const contract::JournalRecord& record : chunk.records) {
+      if (const auto* each = std::get_if<contract::CorruptionRecord>(&record.body)) {
+        told.push_back(*each);
+      }
+      steps += std::holds_alternative<contract::StepRecord>(record.body) ? 1 : 0;
+    }
+    ASSERT_FALSE(told.empty());
+    const contract::CorruptionRecord& first = told[0];
+    EXPECT_EQ(first.rank, 0);
+    EXPECT_EQ(first.tensor, table.tensors[0].name);
+    EXPECT_EQ(first.layer, "the head");
+    EXPECT_FALSE(first.host.empty());
+    EXPECT_NE(first.device.find("CPU"), std::string::npos) << first.device;
+    EXPECT_LE(first.step, 3);
+    const std::string who = "Silent corruption at step " + std::to_string(first.step) +
+                            ": rank 0 on " + first.host + " (" + first.device +
+                            ") computed wrong gradients, first in " + first.tensor +
+                            " (the head; 1 tensor differ";
+    EXPECT_EQ(first.message.substr(0, who.size()), who) << first.message;
+    EXPECT_EQ(end.exit_code, stops ? 22 : 0);
+    EXPECT_EQ(end.reason, stops ? "failed" : "steps");
+    EXPECT_EQ(end.message, stops ? first.message : "");
+    EXPECT_EQ(end.step, stops ? first.step - 1 : 4);
+    EXPECT_EQ(steps, stops ? first.step - 1 : 4) << "a step that is stopped has no record";
+  }
 }
 
 }  // namespace

@@ -287,7 +287,18 @@ TEST_F(Records, OfFloat16AreFreedOfTheLossScale) {
           for (std::int64_t step = 1; step <= 2; ++step) {
             const contract::StepRecord record = loop.step(step);
             if (ranks.rank() == 0) records.push_back(record);
-            if (!record.skipped) break;
+            const std::optional<contract::LossScaleRecord>& change = loop.noticed().loss_scale;
+            EXPECT_EQ(change.has_value(), record.skipped) << step;
+            if (!record.skipped || !change) break;
+            EXPECT_EQ(change->step, step);
+            EXPECT_EQ(change->from, record.loss_scale);
+            EXPECT_EQ(change->to, record.loss_scale / 2);
+            EXPECT_EQ(change->why, "overflow");
+            EXPECT_EQ(change->quantity, "gradient");
+            EXPECT_EQ(change->layer, contract::layer_of(change->tensor));
+            EXPECT_NE(change->message.find("(first: gradient of " + change->tensor + ", in the "),
+                      std::string::npos)
+                << change->message;
             const device::View now = loop.model().parameters();
             EXPECT_TRUE(std::equal(state.parameters.begin(), state.parameters.end(), now.floats()))
                 << "a skipped step changes no weight";
@@ -312,6 +323,30 @@ TEST_F(Records, OfFloat16AreFreedOfTheLossScale) {
   EXPECT_EQ(overflown[0].loss_scale, 0x1p30);
   EXPECT_EQ(overflown[1].loss_scale, 0x1p29);
   EXPECT_TRUE(std::isfinite(overflown[0].loss));
+}
+
+// The 2,000th step in a row without overflow has a larger factor behind it, and no tensor to name.
+TEST_F(Records, AFactorThatRisesIsTold) {
+  contract::RunConfig config = config_of(2);
+  config.dtype = contract::Precision::Float16;
+  on_ranks(
+      config,
+      [&](ranks::Communicator&, step::TrainLoop& loop) {
+        step::TrainingState state;
+        state.parameters = random_weights(loop.model().table(), 5);
+        state.loss_scale = 512;
+        state.good_steps = 1998;
+        loop.load(state);
+        (void)loop.step(1);
+        EXPECT_FALSE(loop.noticed().loss_scale);
+        (void)loop.step(2);
+        ASSERT_TRUE(loop.noticed().loss_scale);
+        EXPECT_EQ(loop.noticed().loss_scale->from, 512);
+        EXPECT_EQ(loop.noticed().loss_scale->to, 1024);
+        EXPECT_EQ(loop.noticed().loss_scale->why, "quiet");
+        EXPECT_EQ(loop.noticed().loss_scale->tensor, "");
+      },
+      nullptr, true);
 }
 
 // Each flag that one rank raises is seen on all, after the same step, and no other is.

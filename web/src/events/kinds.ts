@@ -45,6 +45,8 @@ export const kGroups = [
 export const kProblems = [
   "run.failed",
   "attempt.warning",
+  "attempt.alarm",
+  "attempt.corruption",
   "checkpoint.failed",
   "launch.limit_refused",
   "sweep.trial_failed",

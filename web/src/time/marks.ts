@@ -39,7 +39,10 @@ export interface MarkSources {
 // Kinds of events that may bend a curve. Ends of jobs, begins of attempts and checkpoints are known
 // in more detail, and of runs that were found on disk as well, by other routes.
 export const kKinds: Record<string, [string, Tone]> = {
+  "attempt.alarm": ["alarm", "warn"],
   "attempt.batch_grown": ["larger batch", "muted"],
+  "attempt.corruption": ["corruption", "bad"],
+  "attempt.loss_scale": ["loss scale", "muted"],
   "launch.limited": ["time limit changed", "muted"],
   "node.blamed": ["node suspected", "bad"],
   "plan.tried": ["plan change", "muted"],
