@@ -12,6 +12,7 @@ using Json = nlohmann::ordered_json;
 
 void add_keys(const Json& mapping, const std::string& path, std::vector<std::string>* keys) {
   for (const auto& [name, schema] : mapping.at("properties").items()) {
+    if (schema.value("deprecated", false)) continue;
     if (schema.contains("properties")) {
       add_keys(schema, path + name + ".", keys);
     } else if (!schema.contains("items") && schema.value("type", Json()) != Json("object")) {

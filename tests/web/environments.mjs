@@ -67,7 +67,7 @@ const sections = () => ({
     attention: "built in",
     gelu: "erf",
     threads: 12,
-    deterministic: true,
+    determinism: "run",
   },
   randomness: {
     generator: "Philox4x32-10, counter = (block, ordinal, step, site)",

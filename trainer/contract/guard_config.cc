@@ -33,7 +33,8 @@ nlohmann::ordered_json guard_json(const GuardConfig& guard) {
 const char* why_no_replays(const RunConfig& config) {
   if (config.guard.replay_every == 0) return "guard.replay_every is 0";
   if (config.parallel.pipeline > 1) return "the run has pipeline stages";
-  return config.deterministic ? nullptr : "deterministic is false";
+  if (config.determinism.shards > 0) return "the run's gradients are sums of shards";
+  return config.determinism.level == Determinism::Fast ? "determinism is fast" : nullptr;
 }
 
 std::int64_t replay_every(const RunConfig& config) {

@@ -67,6 +67,7 @@ std::optional<ParallelRefusal> refuse_parallel(const RunConfig& config) {
                                        text_of(config.batch_size) +
                                        "; use at most one replica for each sample of a step");
   }
+  if (auto refusal = refuse_determinism(config)) return refusal;
   if (parallel.pipeline == 1) return std::nullopt;
   if (parallel.pipeline > config.model.layers) {
     return refuse("parallel.pipeline", "is " + stages + ", and the model has " +

@@ -46,7 +46,8 @@ struct RankGrid {
 // Reads the section and, where it gives both numbers and the file no ranks, the ranks.
 void read_parallel(base::Table& root, RunConfig* config);
 
-// Of a run with stages: the first key that they do not go with, and why ("is …; use …").
+// The first key that the layout does not go with, and why ("is …; use …"): of a run with stages,
+// and of one whose determinism depends on its ranks (determinism.h).
 struct ParallelRefusal {
   std::string key;  // "clip.mode"
   std::string message;

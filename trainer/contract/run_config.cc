@@ -441,7 +441,7 @@ RunConfig read_run_config(Table& root) {
   read_policies(root, &config);
   read_target(root, &config);
   root.read("seed", &config.seed);
-  root.read("deterministic", &config.deterministic);
+  read_determinism(root, &config.determinism);
   root.read_enum("device", kDevices, &config.device);
   root.read_enum("dtype", kDtypes, &config.dtype);
   root.read_enum("attention", attention_names(), &config.attention);
@@ -541,7 +541,7 @@ std::string to_json(const RunConfig& config) {
   json["on_divergence"] = name_of(kDivergences, config.on_divergence);
   json["max_rollbacks"] = config.max_rollbacks;
   json["seed"] = config.seed;
-  json["deterministic"] = config.deterministic;
+  json["determinism"] = determinism_json(config.determinism);
   json["device"] = name_of(kDevices, config.device);
   json["dtype"] = name_of(kDtypes, config.dtype);
   json["attention"] = name_of(attention_names(), config.attention);

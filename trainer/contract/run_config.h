@@ -11,6 +11,7 @@
 
 #include "trainer/contract/balance.h"
 #include "trainer/contract/data_config.h"
+#include "trainer/contract/determinism.h"
 #include "trainer/contract/guard_config.h"
 #include "trainer/contract/model_shape.h"
 #include "trainer/contract/parallel_config.h"
@@ -169,7 +170,7 @@ struct RunConfig {
   OnDivergence on_divergence = OnDivergence::Stop;
   int max_rollbacks = 3;  // of the whole run; the divergence after them ends it
   std::uint64_t seed = 1;
-  bool deterministic = true;
+  DeterminismConfig determinism;
   DeviceKind device = DeviceKind::Cpu;  // Auto: a GPU if one can be used, else the CPU
   Precision dtype = Precision::Float32;
   AttentionKind attention = AttentionKind::Automatic;  // CUDA only

@@ -136,6 +136,10 @@ std::string run_file_schema() {
   Json& from = schema["properties"]["from"];
   from["anyOf"] = Json::array({{{"required", {"path"}}}, {{"required", {"run"}}}});
   from["type"] = {"object", "string"};
+  Json& determinism = schema["properties"]["determinism"];
+  determinism["anyOf"] = Json::array({{{"type", "object"}}, {{"enum", determinism_names()}}});
+  determinism["type"] = {"object", "string"};
+  schema["properties"]["deterministic"]["deprecated"] = true;
   schema["description"] = "A run file of Regatta; its YAML is the same.";
   return base::json_text(schema, 1) + "\n";
 }

@@ -207,7 +207,7 @@ void attention_forward(const device::AttentionForward& op, int64_t sample, int64
       float* row = at.scores + i * sizes.row;
       float most = 0;
       const float total = softmax_row(row, head.length, sizes.keys, &most);
-      lse[begin + i] = most + logf(total);
+      lse[begin + i] = most + logarithm(total);
       inverse[i] = 1.0F / total;
       if (head.mask.threshold != 0) {
         head.draw(begin + i, at.mask);

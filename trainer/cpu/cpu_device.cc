@@ -60,7 +60,8 @@ class CpuDevice final : public device::Device {
   CpuDevice(const CpuOptions& options, const Kernels& kernels)
       : kernels_(kernels),
         pool_(options.threads),
-        product_{pool_, scratch_, kernels_, options.products},
+        product_{pool_, scratch_, kernels_,
+                 kernels.portable ? CpuProducts::BuiltIn : options.products},
         optimizer_{pool_, kernels_} {}
 
   std::string description() const override { return cpu::describe(profile()); }
@@ -543,13 +544,16 @@ bool machine_has(const std::string& isa) {
   return isa == "baseline";
 }
 
-Kernels kernels_of(const std::string& isa) {
+Kernels kernels_of(const std::string& isa, CpuArithmetic arithmetic) {
+  const bool portable = arithmetic == CpuArithmetic::Portable;
 #if defined(__x86_64__)
+  if (portable && isa == "avx512") return cpu::portable_avx512::kernels();
+  if (portable && isa == "avx2") return cpu::portable_avx2::kernels();
   if (isa == "avx512") return cpu::avx512::kernels();
   if (isa == "avx2") return cpu::avx2::kernels();
 #endif
   base::check(isa == "baseline", "kernels exist for every instruction set that is offered");
-  return cpu::baseline::kernels();
+  return portable ? cpu::portable_baseline::kernels() : cpu::baseline::kernels();
 }
 
 }  // namespace
@@ -575,7 +579,7 @@ std::unique_ptr<device::Device> make_cpu_device(const CpuOptions& options) {
                                             base::join(cpu_instruction_sets(), ", ") +
                                             "; leave it to the device to choose");
   }
-  return std::make_unique<CpuDevice>(options, kernels_of(isa));
+  return std::make_unique<CpuDevice>(options, kernels_of(isa, options.arithmetic));
 }
 
 std::unique_ptr<device::Device> make_cpu_device(int threads) {

@@ -1,6 +1,7 @@
 // The CPU device: float32, everything runs at once inside the call, on the device's own threads.
 // One thread at a time may use a device. The same calls give the same bits with any number of
-// threads (work is split by sizes only); instruction sets differ from each other by rounding.
+// threads (work is split by sizes only); instruction sets differ from each other by rounding,
+// unless arithmetic is portable.
 #pragma once
 
 #include <memory>
@@ -16,10 +17,15 @@ namespace regatta::trainer::cpu {
 // oneDNN is BuiltIn.
 enum class CpuProducts { Fastest, BuiltIn, OneDnn };
 
+// Of the machine: as fast as its instruction set computes. Portable: with the same bits on every
+// instruction set; products are built in then, whatever is asked for.
+enum class CpuArithmetic { OfMachine, Portable };
+
 struct CpuOptions {
   int threads = 1;
   std::string isa;  // of cpu_instruction_sets(); empty: the best of this machine
   CpuProducts products = CpuProducts::Fastest;
+  CpuArithmetic arithmetic = CpuArithmetic::OfMachine;
 };
 
 // Those of "baseline", "avx2" and "avx512" that this machine has, the best last.

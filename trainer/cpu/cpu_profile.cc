@@ -9,9 +9,10 @@ device::DeviceProfile cpu_profile(const ProductContext& products) {
   profile.kind = "cpu";
   profile.instruction_set = products.kernels.isa;
   profile.threads = products.pool.threads();
-  profile.products = all ? "oneDNN" : "built in";
-  profile.weight_gradient_products = onednn ? "oneDNN" : "built in";
-  profile.attention = "built in";
+  const std::string own = products.kernels.portable ? "built in, portable" : "built in";
+  profile.products = all ? "oneDNN" : own;
+  profile.weight_gradient_products = onednn ? "oneDNN" : own;
+  profile.attention = own;
   if (onednn) profile.libraries.emplace_back("oneDNN", onednn_version());
   return profile;
 }

@@ -111,7 +111,7 @@ float loss_of_row(const RowLoss& by, float* x, int64_t n, int64_t label, float* 
   const float total =
       by.evaluate ? exponentials<true>(x, n, most) : exponentials<false>(x, n, most);
   if (!by.evaluate) gradient_of_row(by, x, n, label, total);
-  return logf(total) - expected;
+  return logarithm(total) - expected;
 }
 
 void clear_row(float* x, int64_t n) {

@@ -18,7 +18,7 @@ constexpr int64_t dropout_room(int64_t count) { return round_up(count, 4 * kLane
 
 // a0 b0 a1 b1 … as two vectors.
 inline void interleave(WideVec a, WideVec b, WideVec* both) {
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(REGATTA_PORTABLE)
   both[0] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
   both[1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 #elif defined(__AVX2__)

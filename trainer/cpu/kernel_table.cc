@@ -1,12 +1,11 @@
 #include "trainer/cpu/families.h"
-
-#define REGATTA_TEXT(name) #name
-#define REGATTA_TEXT_OF(name) REGATTA_TEXT(name)
+#include "trainer/cpu/vector.h"
 
 namespace regatta::trainer::cpu::REGATTA_ISA {
 Kernels kernels() {
   Kernels table;
-  table.isa = REGATTA_TEXT_OF(REGATTA_ISA);
+  table.isa = REGATTA_ISA_NAME;
+  table.portable = kPortable;
   table.packed_size = packed_floats;
   table.pack = pack;
   table.product_scratch = product_scratch;

@@ -57,6 +57,7 @@ struct LossKernels {
 
 struct Kernels {
   const char* isa = nullptr;
+  bool portable = false;  // the same bits on every instruction set
 
   // product.cc
   std::int64_t (*packed_size)(std::int64_t k, std::int64_t n) = nullptr;
@@ -129,6 +130,18 @@ namespace avx2 {
 [[nodiscard]] Kernels kernels();
 }
 namespace avx512 {
+[[nodiscard]] Kernels kernels();
+}
+#endif
+// The same of portable arithmetic (vector.h).
+namespace portable_baseline {
+[[nodiscard]] Kernels kernels();
+}
+#if defined(__x86_64__)
+namespace portable_avx2 {
+[[nodiscard]] Kernels kernels();
+}
+namespace portable_avx512 {
 [[nodiscard]] Kernels kernels();
 }
 #endif

@@ -3,6 +3,9 @@
 //
 // Per step of k with AVX-512: 16 multiply-adds of 16 lanes for 2 vector loads and 8 broadcasts,
 // enough independent sums to hide the latency of one or two FMA pipes.
+//
+// Vectors are the machine's, also where others are longer (REGATTA_PORTABLE): an element of C is
+// one sum over k in order, whatever lies beside it.
 #pragma once
 
 #include "trainer/cpu/vector.h"
@@ -17,7 +20,7 @@ constexpr int kRows = 6;
 constexpr int kRows = 4;
 #endif
 constexpr int kPanelVectors = 2;
-constexpr int kPanel = kPanelVectors * kLanes;
+constexpr int kPanel = kPanelVectors * kMachineLanes;
 
 // Floats of a packed [k, n] matrix.
 constexpr int64_t packed_size(int64_t k, int64_t n) { return k * round_up(n, kPanel); }
@@ -50,37 +53,47 @@ inline void pack_panels(const float* b, int64_t row_stride, int64_t column_strid
   }
 }
 
-// c[kRows, Vectors·kLanes] (+)= a·panel. a(i, p) = a[i·a_row + p·a_column].
+inline MachineVec load_machine(const float* from) {
+  MachineVec value;
+  __builtin_memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+// c[kRows, Vectors·kMachineLanes] (+)= a·panel. a(i, p) = a[i·a_row + p·a_column].
 template <int Vectors, bool Accumulate>
 inline __attribute__((always_inline)) void micro_product(int64_t k, const float* a, int64_t a_row,
                                                          int64_t a_column, const float* panel,
                                                          float* c, int64_t c_row) {
-  Vec sums[kRows][Vectors];
+  MachineVec sums[kRows][Vectors];
   for (int i = 0; i < kRows; ++i) {
     for (int v = 0; v < Vectors; ++v) {
-      sums[i][v] = Accumulate ? load(c + i * c_row + v * kLanes) : Vec{};
+      sums[i][v] = Accumulate ? load_machine(c + i * c_row + v * kMachineLanes) : MachineVec{};
     }
   }
   for (int64_t p = 0; p < k; ++p) {
-    Vec row[Vectors];
-    for (int v = 0; v < Vectors; ++v) row[v] = load(panel + p * kPanel + v * kLanes);
+    MachineVec row[Vectors];
+    for (int v = 0; v < Vectors; ++v) {
+      row[v] = load_machine(panel + p * kPanel + v * kMachineLanes);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
-      const Vec value = splat(a[i * a_row + p * a_column]);
+      const MachineVec value = a[i * a_row + p * a_column] - MachineVec{};
 #pragma GCC unroll 2
       for (int v = 0; v < Vectors; ++v) sums[i][v] += value * row[v];
     }
   }
   for (int i = 0; i < kRows; ++i) {
-    for (int v = 0; v < Vectors; ++v) store(c + i * c_row + v * kLanes, sums[i][v]);
+    for (int v = 0; v < Vectors; ++v) {
+      __builtin_memcpy(c + i * c_row + v * kMachineLanes, &sums[i][v], sizeof(MachineVec));
+    }
   }
 }
 
 enum class Into { Overwrite, Add };
 
 // c[m, n] (+)= a·b over whole blocks: a and c must have round_up(m, kRows) readable and writable
-// rows, c rows of round_up(n, kLanes) floats; what lies beyond [m, n] becomes rubbish. a_row or
-// a_column is 1.
+// rows, c rows of round_up(n, kMachineLanes) floats; what lies beyond [m, n] becomes rubbish. a_row
+// or a_column is 1.
 template <Into into>
 inline void block_product(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row,
                           int64_t a_column, const float* packed, float* c, int64_t c_row) {
@@ -90,7 +103,7 @@ inline void block_product(int64_t m, int64_t n, int64_t k, const float* a, int64
     for (int64_t i = 0; i < m; i += kRows) {
       const float* rows = a + i * a_row;
       float* corner = c + i * c_row + j;
-      if (n - j > kLanes) {
+      if (n - j > kMachineLanes) {
         if (a_column == 1) {
           micro_product<2, kAdd>(k, rows, a_row, 1, panel, corner, c_row);
         } else {

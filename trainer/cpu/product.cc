@@ -39,6 +39,19 @@ void product_block(int64_t vectors, int64_t k, const float* a, int64_t a_row, in
   }
 }
 
+void copy_corner(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to,
+                 int64_t to_row) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t s = 0; s < columns; ++s) to[r * to_row + s] = from[r * from_row + s];
+  }
+}
+void add_corner(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to,
+                int64_t to_row) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t s = 0; s < columns; ++s) to[r * to_row + s] += from[r * from_row + s];
+  }
+}
+
 }  // namespace
 
 int64_t packed_floats(int64_t k, int64_t n) { return packed_size(k, n); }
@@ -74,9 +87,9 @@ void product(int64_t m, int64_t n, int64_t k, Operand a, const float* packed, fl
       for (int64_t j = 0; j < n; j += kPanel) {
         const int64_t width = n - j < kPanel ? n - j : kPanel;
         const float* panel = packed + packed_size(p, n) + j * depth;
-        const int64_t vectors = width > kLanes ? 2 : 1;
+        const int64_t vectors = width > kMachineLanes ? 2 : 1;
         float* corner = c + i * c_row + j;
-        if (count == kRows && width == vectors * kLanes) {
+        if (count == kRows && width == vectors * kMachineLanes) {
           if (accumulate) {
             product_block<true>(vectors, depth, part.data, part.row_stride, part.column_stride,
                                 panel, corner, c_row);
@@ -86,13 +99,20 @@ void product(int64_t m, int64_t n, int64_t k, Operand a, const float* packed, fl
           }
           continue;
         }
-        product_block<false>(vectors, depth, part.data, part.row_stride, part.column_stride, panel,
-                             tile, kPanel);
-        for (int64_t r = 0; r < count; ++r) {
-          for (int64_t s = 0; s < width; ++s) {
-            float& to = corner[r * c_row + s];
-            to = accumulate ? to + tile[r * kPanel + s] : tile[r * kPanel + s];
-          }
+        // Where blocks end differs between machines: portable sums of edges begin as others do.
+        const bool continues = kPortable && accumulate;
+        if (continues) {
+          copy_corner(corner, c_row, count, width, tile, kPanel);
+          product_block<true>(vectors, depth, part.data, part.row_stride, part.column_stride, panel,
+                              tile, kPanel);
+        } else {
+          product_block<false>(vectors, depth, part.data, part.row_stride, part.column_stride,
+                               panel, tile, kPanel);
+        }
+        if (accumulate && !continues) {
+          add_corner(tile, kPanel, count, width, corner, c_row);
+        } else {
+          copy_corner(tile, kPanel, count, width, corner, c_row);
         }
       }
     }

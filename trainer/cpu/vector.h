@@ -1,8 +1,12 @@
 // Vectors of the instruction set that the including file is compiled for, and the few functions of
-// them that the kernels share. Every kernel file is compiled once per instruction set under another
-// REGATTA_ISA (CMakeLists.txt), and everything here is in that namespace: the linker must never
-// merge code made for different machines. For the same reason kernel files use no library
+// them that the kernels share. Every kernel file is compiled twice per instruction set under
+// another REGATTA_ISA (CMakeLists.txt), and everything here is in that namespace: the linker must
+// never merge code made for different machines. For the same reason kernel files use no library
 // templates.
+//
+// The second time is with REGATTA_PORTABLE, whose results have the same bits on all instruction
+// sets: vectors have 16 lanes whatever the machine's have, so that sums over lanes have one order,
+// and no multiplication is fused with an addition (-ffp-contract=off).
 #pragma once
 
 #include <stdint.h>
@@ -12,22 +16,39 @@
 #endif
 
 #ifndef REGATTA_ISA
-#error "REGATTA_ISA names the instruction set: baseline, avx2 or avx512"
+#error "REGATTA_ISA names the instruction set: baseline, avx2 or avx512, or portable_… of it"
+#endif
+
+#if defined(REGATTA_PORTABLE)
+#include "base/portable_math.h"
+#else
+#include <math.h>
 #endif
 
 namespace regatta::trainer::cpu::REGATTA_ISA {
 
+// Of the machine's vectors.
 #if defined(__AVX512F__)
-constexpr int kLanes = 16;
+constexpr int kMachineLanes = 16;
 #elif defined(__AVX2__)
-constexpr int kLanes = 8;
+constexpr int kMachineLanes = 8;
 #else
-constexpr int kLanes = 4;
+constexpr int kMachineLanes = 4;
+#endif
+
+#if defined(REGATTA_PORTABLE)
+constexpr bool kPortable = true;
+constexpr int kLanes = 16;
+#else
+constexpr bool kPortable = false;
+constexpr int kLanes = kMachineLanes;
 #endif
 
 using Vec = float __attribute__((vector_size(4 * kLanes)));
 using IntVec = int32_t __attribute__((vector_size(4 * kLanes)));
 using WideVec = uint64_t __attribute__((vector_size(4 * kLanes)));  // kLanes / 2 of them
+using MachineVec = float __attribute__((vector_size(4 * kMachineLanes)));
+using MachineWide = uint64_t __attribute__((vector_size(4 * kMachineLanes)));
 
 constexpr int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -91,6 +112,15 @@ inline float largest(Vec value) {
   return lanes[0];
 }
 
+// ln of a sum of exponentials.
+inline float logarithm(float x) {
+#if defined(REGATTA_PORTABLE)
+  return static_cast<float>(base::portable_log(static_cast<double>(x)));
+#else
+  return logf(x);
+#endif
+}
+
 inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec absolute(Vec x) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(x) & 0x7FFFFFFF);
@@ -120,7 +150,24 @@ inline Vec exponential(Vec x) {
 
 // Low 32 bits of each lane multiplied to 64 bits.
 inline WideVec multiply_low(WideVec a, WideVec b) {
-#if defined(__AVX512F__)
+#if defined(REGATTA_PORTABLE) && defined(__x86_64__) && !defined(__AVX512F__)
+  // By the machine's vectors: gcc has no such product of longer ones.
+  WideVec result;
+  for (int i = 0; i < kLanes; i += kMachineLanes) {
+    MachineWide x, y;
+    __builtin_memcpy(&x, reinterpret_cast<const char*>(&a) + 4 * i, sizeof(x));
+    __builtin_memcpy(&y, reinterpret_cast<const char*>(&b) + 4 * i, sizeof(y));
+#if defined(__AVX2__)
+    x = reinterpret_cast<MachineWide>(
+        _mm256_mul_epu32(reinterpret_cast<__m256i>(x), reinterpret_cast<__m256i>(y)));
+#else
+    x = reinterpret_cast<MachineWide>(
+        _mm_mul_epu32(reinterpret_cast<__m128i>(x), reinterpret_cast<__m128i>(y)));
+#endif
+    __builtin_memcpy(reinterpret_cast<char*>(&result) + 4 * i, &x, sizeof(x));
+  }
+  return result;
+#elif defined(__AVX512F__)
   // The masked form: gcc 12 warns about its own definition of the plain one.
   return reinterpret_cast<WideVec>(
       _mm512_maskz_mul_epu32(0xFF, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));

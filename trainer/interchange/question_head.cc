@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/portable_math.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "trainer/contract/random_site.h"
@@ -28,9 +29,10 @@ QuestionHead initial_question_head(std::int64_t hidden, std::uint64_t seed) {
     const base::PhiloxCounter bits =
         base::philox(seed, {static_cast<std::uint32_t>(element), kOrdinal, 0,
                             static_cast<std::uint32_t>(contract::RandomSite::Initialisation)});
-    const double radius = std::sqrt(-2.0 * std::log((bits[0] + 1.0) * 0x1p-32));  // Box–Muller
+    // Box–Muller
+    const double radius = std::sqrt(-2.0 * base::portable_log((bits[0] + 1.0) * 0x1p-32));
     const double angle = 2.0 * std::numbers::pi * bits[1] * 0x1p-32;
-    head.weight[element] = static_cast<float>(kDeviation * radius * std::cos(angle));
+    head.weight[element] = static_cast<float>(kDeviation * radius * base::portable_cos(angle));
   }
   return head;
 }

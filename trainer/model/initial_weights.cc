@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "base/philox.h"
+#include "base/portable_math.h"
 #include "base/thread_pool.h"
 #include "trainer/contract/random_site.h"
 
@@ -19,9 +20,9 @@ float truncated_normal(std::uint64_t seed, std::uint32_t element, std::uint32_t 
     const base::PhiloxCounter bits =
         base::philox(seed, {element, tensor, attempt,
                             static_cast<std::uint32_t>(contract::RandomSite::Initialisation)});
-    const double radius = std::sqrt(-2.0 * std::log((bits[0] + 1.0) * 0x1p-32));
+    const double radius = std::sqrt(-2.0 * base::portable_log((bits[0] + 1.0) * 0x1p-32));
     const double angle = 2.0 * std::numbers::pi * bits[1] * 0x1p-32;
-    const double value = radius * std::cos(angle);
+    const double value = radius * base::portable_cos(angle);
     if (std::abs(value) <= 2.0) return static_cast<float>(kDeviation * value);
   }
 }

@@ -94,7 +94,8 @@ Json numerics_of(const AttemptFacts& facts) {
   put(&json, "attention", facts.device.attention);
   json["gelu"] = config.model.gelu == contract::Gelu::Tanh ? "tanh" : "erf";
   if (facts.device.threads > 0) json["threads"] = facts.device.threads;
-  json["deterministic"] = config.deterministic;
+  json["determinism"] = contract::name_of(config.determinism.level);
+  if (config.determinism.shards > 0) json["shards"] = config.determinism.shards;
   return json;
 }
 

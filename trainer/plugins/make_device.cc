@@ -67,6 +67,9 @@ std::unique_ptr<device::Device> make_device(const DeviceRequest& request,
   cpu::CpuOptions options;
   options.threads = request.threads;
   options.isa = place.instruction_set;
+  if (request.determinism == contract::Determinism::Portable) {
+    options.arithmetic = cpu::CpuArithmetic::Portable;
+  }
   return cpu::make_cpu_device(options);
 }
 

@@ -24,6 +24,7 @@ struct DeviceRequest {
   contract::AttentionKind attention = contract::AttentionKind::Automatic;
   int threads = 1;     // of the CPU device
   int local_rank = 0;  // among the ranks of this machine: which GPU
+  contract::Determinism determinism = contract::Determinism::Run;  // Portable: of the CPU device
 };
 
 // Bytes a device keeps for its own products and sums, for memory_needs.

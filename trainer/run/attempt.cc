@@ -88,7 +88,7 @@ AttemptRunner::Inputs::Inputs(const AttemptContext& context)
     : data(open_run_data(context.files, context.config, threads_of(context))),
       config(complete_config(context, *data)),
       device(plugins::make_device({config.device, config.dtype, config.attention, config.threads,
-                                   context.group.local_rank()},
+                                   context.group.local_rank(), config.determinism.level},
                                   context.options.place)) {
   // Throws where the device does not compute in this type.
   (void)step::bert_options(config, *device);

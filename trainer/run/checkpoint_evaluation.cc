@@ -167,7 +167,8 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
   if (options.threads > 0) config.threads = options.threads;
   if (config.threads == 0) config.threads = base::usable_cores();
   const std::unique_ptr<device::Device> device = plugins::make_device(
-      {config.device, config.dtype, config.attention, config.threads, 0}, options.place);
+      {config.device, config.dtype, config.attention, config.threads, 0, config.determinism.level},
+      options.place);
   model::Bert model(*device, config.model, step::bert_options(config, *device));
   load_weights(files, chosen.path, *device, model);
   config.data = data.evaluated.data;
@@ -175,7 +176,8 @@ CheckpointEvaluation evaluate_checkpoint(base::FileSystem& files, const base::Cl
   evaluation.checkpoint = chosen.path.filename().string();
   evaluation.dataset = contract::data_name(config.data);
   evaluation.device = device->description();
-  evaluation.ranks = ranks_of(chosen.manifest);
+  evaluation.ranks =
+      config.determinism.shards > 0 ? config.determinism.shards : ranks_of(chosen.manifest);
   const double start = clock.monotonic_seconds();
   const WholeEvaluation whole =
       open_run_data(files, config, config.threads)

@@ -216,6 +216,7 @@ checkpoint::Manifest CheckpointKeeper::manifest_of(std::int64_t step,
   manifest.versions = {{"regatta", REGATTA_VERSION},
                        {"compiler", __VERSION__},
                        {"dtype", ::regatta::trainer::contract::name_of(context_.config.dtype)},
+                       {"determinism", contract::to_text(context_.config.determinism)},
                        {"ranks", std::to_string(context_.config.ranks)}};
   if (!context_.device.empty()) manifest.versions["device"] = context_.device;
   return manifest;

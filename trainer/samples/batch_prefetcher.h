@@ -17,6 +17,8 @@ struct StepBatches {
   std::int64_t moved_bytes = 0;  // of samples, sent to other ranks
   // Of those samples that are in the half that the noise scale looks at, where the step does.
   std::vector<PackedBatch> half;
+  // Of a run with shards, how many of those are each shard's, in their order; else nothing.
+  std::vector<std::size_t> shard_batches, shard_half;
 };
 
 class BatchPrefetcher {

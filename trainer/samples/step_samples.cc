@@ -53,6 +53,13 @@ struct StepSamples::State {
                                               options.ranks, options.strata);
     window = wanted;
   }
+  void begin(const StepPlace& place) {
+    base::check(place.step >= 1 && place.batch > 0 && place.first >= 0, "step 1 is the first");
+    if (!stratified()) return;
+    base::check(place.batch == batch && place.first == (place.step - 1) * place.batch,
+                "windows are of steps of one batch");
+    find_window(place.step);
+  }
   // Of the window, what place of the step takes.
   [[nodiscard]] std::int32_t window_place(std::int64_t step, std::int64_t place) const {
     return window_order[index((step - 1) % contract::kWindowSteps * batch + place)];
@@ -113,8 +120,11 @@ struct StepSamples::State {
   }
 
   [[nodiscard]] StepShare read(const StepPlace& at) const {
+    return read(at, assignment(at)[index(rank)]);
+  }
+  [[nodiscard]] StepShare read(const StepPlace& at, std::vector<std::int32_t> places) const {
     StepShare share;
-    share.ordinals = assignment(at)[index(rank)];
+    share.ordinals = std::move(places);
     for (const std::int32_t place : share.ordinals) {
       share.samples.push_back(samples.at(number(at, place)));
     }
@@ -171,8 +181,9 @@ struct StepSamples::State {
 
 StepSamples::StepSamples(const contract::RunConfig& config, SampleStream samples,
                          ranks::HostCollectives& channel) {
+  const bool exchanges = config.balance.strategy == contract::Balance::Exchange;
   base::check(config.batch_size > 0 && config.ranks > 0 && config.ranks_per_node > 0 &&
-                  channel.ranks() == config.ranks,
+                  (channel.ranks() == config.ranks || !exchanges),
               "a batch for all ranks");
   const bool node = config.balance.strategy == contract::Balance::Stratified;
   if (node && config.ranks % config.ranks_per_node != 0) {
@@ -207,13 +218,21 @@ StepShare StepSamples::share(std::int64_t step) {
   return share(StepPlace{step, state_->batch, (step - 1) * state_->batch});
 }
 
-StepShare StepSamples::share(const StepPlace& place) {
-  base::check(place.step >= 1 && place.batch > 0 && place.first >= 0, "step 1 is the first");
-  if (state_->stratified()) {
-    base::check(place.batch == state_->batch && place.first == (place.step - 1) * place.batch,
-                "windows are of steps of one batch");
-    state_->find_window(place.step);
+std::vector<StepShare> StepSamples::shares(const StepPlace& place, int first, int count) {
+  state_->begin(place);
+  base::check(state_->strategy != contract::Balance::Exchange && first >= 0 && count >= 0 &&
+                  first + count <= state_->options.ranks,
+              "the shares are of ranks");
+  const contract::Assignment places = state_->assignment(place);
+  std::vector<StepShare> shares;
+  for (int rank = first; rank < first + count; ++rank) {
+    shares.push_back(state_->read(place, places[index(rank)]));
   }
+  return shares;
+}
+
+StepShare StepSamples::share(const StepPlace& place) {
+  state_->begin(place);
   const bool moves = state_->strategy == contract::Balance::Exchange &&
                      state_->exchange == contract::ExchangeWay::Move && state_->options.ranks > 1;
   return moves ? state_->move(place) : state_->read(place);

@@ -21,7 +21,8 @@ struct StepShare {
 class StepSamples {
  public:
   // config: batch_size, ranks, ranks_per_node (resolved, at least 1), balance, data.max_length.
-  // `channel` carries lengths and samples of `exchange`; others do not touch it. Both outlive this.
+  // `channel` carries lengths and samples of `exchange`; others do not touch it, nor need it have
+  // as many ranks. Both outlive this.
   StepSamples(const contract::RunConfig& config, SampleStream samples,
               ranks::HostCollectives& channel);
   ~StepSamples();
@@ -31,6 +32,9 @@ class StepSamples {
   // One thread at a time, any thread. With `exchange` every rank asks for the same steps in the
   // same order. `stratified` takes steps of one batch only, each behind those before it.
   [[nodiscard]] StepShare share(const StepPlace& place);
+  // The same of the ranks [first, first + count), read here, whichever rank this is; not with
+  // `exchange`.
+  [[nodiscard]] std::vector<StepShare> shares(const StepPlace& place, int first, int count);
   // Of steps of config.batch_size, the first of which begins the stream.
   [[nodiscard]] StepShare share(std::int64_t step);
 

@@ -118,7 +118,7 @@ tasks::JudgedSet::Logits logits_share(device::Device& device, model::Bert& model
 
 tasks::JudgedSet::Logits gather_logits(ranks::HostCollectives& host,
                                        const tasks::JudgedSet::Logits& share, std::size_t samples,
-                                       int first) {
+                                       const SharedBy& by) {
   // Rank 0 knows how many logits each sample has only from what comes: counts go before them.
   std::vector<std::byte> mine;
   const auto put = [&](const void* from, std::size_t bytes) {
@@ -135,11 +135,13 @@ tasks::JudgedSet::Logits gather_logits(ranks::HostCollectives& host,
   const ranks::Parcels parcels = host.all_to_all(to);
   if (host.rank() != 0) return {};
   tasks::JudgedSet::Logits all(samples);
-  const auto skipped = static_cast<std::size_t>(first);
-  for (std::size_t rank = skipped; rank < parcels.size(); ++rank) {
-    std::span<const std::byte> left = parcels[rank];
-    for (std::size_t sample = rank - skipped; sample < samples;
-         sample += parcels.size() - skipped) {
+  const auto first = static_cast<std::size_t>(by.first);
+  const auto each = static_cast<std::size_t>(by.shares);
+  const std::size_t shares = (parcels.size() - first) * each;
+  std::span<const std::byte> left;
+  for (std::size_t part = 0; part < shares; ++part) {
+    if (part % each == 0) left = parcels[first + part / each];
+    for (std::size_t sample = part; sample < samples; sample += shares) {
       std::uint32_t count = 0;
       base::check(left.size() >= sizeof count, "each sample's logits come");
       std::memcpy(&count, left.data(), sizeof count);
@@ -164,8 +166,9 @@ contract::EvalRecord judged(const tasks::JudgedSet& set, const tasks::JudgedSet:
 }
 
 contract::EvalRecord judge(ranks::HostCollectives& host, const tasks::JudgedSet& set,
-                           const tasks::JudgedSet::Logits& share, std::int64_t step, int first) {
-  const tasks::JudgedSet::Logits all = gather_logits(host, share, set.samples().size(), first);
+                           const tasks::JudgedSet::Logits& share, std::int64_t step,
+                           const SharedBy& by) {
+  const tasks::JudgedSet::Logits all = gather_logits(host, share, set.samples().size(), by);
   contract::JournalRecord record;
   ranks::run_on_all_ranks(host, [&] {
     if (host.rank() != 0) return;

@@ -44,11 +44,15 @@ struct StagedForward {
                                                     const std::vector<samples::Sample>& samples,
                                                     int rank, int ranks,
                                                     const StagedForward& forward = {});
-// Of all ranks' shares, each in its place; the first `first` ranks have none, as those of stages
-// without the head. Collective; on ranks other than 0 nothing.
+// Which ranks have shares of a set: the first `first` have none, as those of stages without the
+// head, the others `shares` each, one behind the other.
+struct SharedBy {
+  int first = 0, shares = 1;
+};
+// Of all ranks' shares, each in its place. Collective; on ranks other than 0 nothing.
 [[nodiscard]] tasks::JudgedSet::Logits gather_logits(ranks::HostCollectives& host,
                                                      const tasks::JudgedSet::Logits& share,
-                                                     std::size_t samples, int first = 0);
+                                                     std::size_t samples, const SharedBy& by = {});
 // The record of a whole set's logits.
 [[nodiscard]] contract::EvalRecord judged(const tasks::JudgedSet& set,
                                           const tasks::JudgedSet::Logits& logits,
@@ -57,6 +61,6 @@ struct StagedForward {
 // where the set cannot be judged.
 [[nodiscard]] contract::EvalRecord judge(ranks::HostCollectives& host, const tasks::JudgedSet& set,
                                          const tasks::JudgedSet::Logits& share, std::int64_t step,
-                                         int first = 0);
+                                         const SharedBy& by = {});
 
 }  // namespace regatta::trainer::step

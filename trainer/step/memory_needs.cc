@@ -75,7 +75,8 @@ StageNeeds largest_stage(const contract::RunConfig& config, device::Dtype comput
 
 MemoryNeeds memory_needs(const contract::RunConfig& config, const model::BertOptions& options,
                          std::int64_t workspace) {
-  const int replicas = contract::rank_grid(config).data;
+  const int shards = config.determinism.shards;
+  const int replicas = shards > 0 ? shards : contract::rank_grid(config).data;
   const std::int64_t share = (config.batch_size + replicas - 1) / replicas;
   const std::int64_t samples =
       config.micro_batch_size > 0 ? std::min<std::int64_t>(share, config.micro_batch_size) : share;
@@ -91,6 +92,10 @@ MemoryNeeds memory_needs(const contract::RunConfig& config, const model::BertOpt
   if (options.compute != device::Dtype::Float32)
     needs.parameters += arena * device::size_of(options.compute);
   needs.gradients = arena * device::size_of(device::Dtype::Float32);
+  if (shards > 0) {
+    needs.gradients +=
+        shard_sum_elements(arena, shards, config.ranks) * device::size_of(device::Dtype::Float32);
+  }
   needs.moments = 2 * arena * device::size_of(device::Dtype::Float32) / moment_parts(config);
   needs.activations = model::activation_layout(config.model, needs.room, options.compute).bytes;
   needs.inputs = 3 * 4 * model::input_layout(needs.room).size;
@@ -117,7 +122,8 @@ std::string describe(const MemoryNeeds& needs, const contract::RunConfig& config
     text += row + note + "\n";
   };
   line("parameters", needs.parameters, "weights, and their copy for 16-bit types");
-  line("gradients", needs.gradients, "");
+  line("gradients", needs.gradients,
+       config.determinism.shards > 0 ? "and sums of shards; none with determinism: run" : "");
   line("moments", needs.moments, "optimizer state");
   line("statistics", needs.statistics, "for the noise scale; none with statistics.every: 0");
   line("activations", needs.activations,

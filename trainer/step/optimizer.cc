@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/portable_math.h"
 
 namespace regatta::trainer::step {
 namespace {
@@ -136,6 +137,23 @@ Optimizer::Optimizer(device::Device& device, ranks::Communicator& communicator,
   }
 }
 
+Optimizer::Optimizer(device::Device& device, ranks::Communicator& communicator,
+                     const contract::TensorTable& table, const GranuleState& granules,
+                     const contract::OptimizerConfig& config, double clip_norm,
+                     const std::vector<float>& factors)
+    : Optimizer(device, communicator, table, {{granules.arena_begin, granules.size, 0}}, config,
+                clip_norm, factors, {Holds::Parts, 1, true}) {
+  const bool lamb = config.kind == contract::OptimizerKind::Lamb;
+  granules_.emplace(device, communicator, table,
+                    GranuleSums::Held{granules.arena_begin, granules.size}, lamb);
+  for (const GranuleSums::Cell& cell : granules_->cells()) {
+    const contract::TensorEntry& tensor = table.tensors[static_cast<std::size_t>(cell.tensor)];
+    cells_.push_back(
+        {cell.begin - granules.arena_begin, cell.size, tensor.weight_decay, tensor.trust_ratio,
+         factors.empty() ? 1.0F : factors[static_cast<std::size_t>(cell.tensor)], cell.number});
+  }
+}
+
 void Optimizer::sum_over_parts(device::View x) {
   if (!adds_) device_.fill_zero(kCompute, x);
   communicator_.finish(kCompute, communicator_.all_reduce_sum(kCompute, x));
@@ -145,6 +163,14 @@ void Optimizer::sum_squares(const model::Bert& model) {
   if (holds_ == Holds::Whole) {
     device_.sum_of_squares(kCompute, model.gradients(), squared_norm_.view());
     return;
+  }
+  if (granules_) {
+    return granules_->sum(
+        1,
+        [&](std::int64_t begin, std::int64_t size, device::View sum) {
+          device_.sum_of_squares(kCompute, model.gradients().slice(begin, size), sum);
+        },
+        squared_norm_.view());
   }
   for (std::size_t i = 0; i < counted_; ++i) {
     device_.sum_of_squares(kCompute,
@@ -192,8 +218,10 @@ void Optimizer::begin(const model::Bert& model, const Step& step) {
   float* scalars = host_scalars_.floats();
   std::fill(scalars, scalars + device::kStepScalars, 0.0F);
   scalars[device::kLearningRate] = static_cast<float>(step.learning_rate);
-  scalars[device::kBiasCorrection1] = static_cast<float>(1.0 - std::pow(config_.beta1, number));
-  scalars[device::kBiasCorrection2] = static_cast<float>(1.0 - std::pow(config_.beta2, number));
+  scalars[device::kBiasCorrection1] =
+      static_cast<float>(1.0 - base::portable_power(config_.beta1, number));
+  scalars[device::kBiasCorrection2] =
+      static_cast<float>(1.0 - base::portable_power(config_.beta2, number));
   scalars[device::kClipNorm] = static_cast<float>(clip_norm_);
   scalars[device::kInverseLossScale] = static_cast<float>(1.0 / step.loss_scale);
   device_.copy_to_device(kCompute, scalars_.view(), scalars);
@@ -205,9 +233,21 @@ void Optimizer::update(const model::Bert& model) {
     update_pieces(model, device::UpdatePart::Whole);
     return;
   }
+  if (granules_) return update_lamb_by_granules(model);
   device_.fill_zero(kCompute, tensor_norms_.view());
   update_pieces(model, device::UpdatePart::Moments);
   sum_over_parts(tensor_norms_.view());
+  update_pieces(model, device::UpdatePart::Weights);
+}
+
+void Optimizer::update_lamb_by_granules(const model::Bert& model) {
+  device::OptimizerUpdate op = update_of(model, 0);
+  op.part = device::UpdatePart::Moments;
+  op.tensors = cells_.data();
+  op.tensor_count = static_cast<std::int64_t>(cells_.size());
+  op.tensor_norms = granules_->begin_cells();
+  device_.update(kCompute, op);
+  granules_->sum_cells(tensor_norms_.view());
   update_pieces(model, device::UpdatePart::Weights);
 }
 
@@ -220,6 +260,19 @@ void Optimizer::sum_noise(const model::Bert& model, device::View difference, dou
   op.scalars = scalars_.view();
   op.squared_norm = squared_norm_.view();
   op.sums = sums;
+  if (granules_) {
+    const std::int64_t first = pieces_[0].arena_begin;
+    return granules_->sum(
+        4,
+        [&](std::int64_t begin, std::int64_t size, device::View sum) {
+          op.difference = difference.slice(begin - first, size);
+          op.mean = model.gradients().slice(begin, size);
+          op.second_moment = second_moment_.view().slice(begin - first, size);
+          op.sums = sum;
+          device_.add_noise_sums(kCompute, op);
+        },
+        sums);
+  }
   device_.fill_zero(kCompute, sums);
   for (std::size_t i = 0; i < counted_; ++i) {
     const StatePiece& piece = pieces_[i];

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "topology/plan/plan.h"
@@ -8,6 +9,7 @@
 #include "trainer/contract/stage_cut.h"
 #include "trainer/model/bert.h"
 #include "trainer/ranks/communicator.h"
+#include "trainer/step/granule_sums.h"
 
 namespace regatta::trainer::step {
 
@@ -37,6 +39,11 @@ struct StageState {
 [[nodiscard]] StageState stage_state(const contract::TensorTable& table,
                                      const contract::StageTensors& stage, bool adds);
 
+// What a rank holds where no bit may depend on it: granules that follow one another (shard_sums.h).
+struct GranuleState {
+  std::int64_t arena_begin = 0, size = 0;
+};
+
 // AdamW or LAMB over the flat arena, with global-norm clipping folded into the update. Owns the
 // moments of its pieces.
 class Optimizer {
@@ -50,6 +57,12 @@ class Optimizer {
   // The same of a stage.
   Optimizer(device::Device& device, ranks::Communicator& communicator,
             const contract::TensorTable& table, const StageState& stage,
+            const contract::OptimizerConfig& config, double clip_norm,
+            const std::vector<float>& factors);
+
+  // The same of granules: norms are sums over granules, whoever holds them.
+  Optimizer(device::Device& device, ranks::Communicator& communicator,
+            const contract::TensorTable& table, const GranuleState& granules,
             const contract::OptimizerConfig& config, double clip_norm,
             const std::vector<float>& factors);
 
@@ -100,6 +113,7 @@ class Optimizer {
   void sum_over_parts(device::View x);
   void sum_squares(const model::Bert& model);
   void update_pieces(const model::Bert& model, device::UpdatePart part);
+  void update_lamb_by_granules(const model::Bert& model);
   [[nodiscard]] device::OptimizerUpdate update_of(const model::Bert& model,
                                                   std::size_t piece) const;
 
@@ -115,6 +129,8 @@ class Optimizer {
   device::DeviceMemory first_moment_, second_moment_, scalars_, squared_norm_, piece_norms_,
       tensor_norms_;
   device::HostMemory host_scalars_;
+  std::optional<GranuleSums> granules_;
+  std::vector<device::OptimizerTensor> cells_;  // of granules: the one piece's, for LAMB's moments
 };
 
 }  // namespace regatta::trainer::step

@@ -9,10 +9,14 @@
 namespace regatta::trainer::step {
 namespace {
 
+bool is_fixed(const contract::RunConfig& config) {
+  return config.determinism.level != contract::Determinism::Fast;
+}
+
 // Empty: buckets may change between steps.
 std::string why_fixed(const contract::RunConfig& config) {
   if (config.ranks == 1) return "one rank sums nothing";
-  if (config.deterministic) return "deterministic is true";
+  if (is_fixed(config)) return "determinism is not fast";
   if (config.parallel.pipeline > 1) return "each pipeline stage sums its own tensors";
   if (config.buckets.by != contract::BucketPolicy::Plan) return "buckets.by says how to cut";
   if (config.sharding.optimizer) return "parts of sharded buckets belong to ranks";
@@ -42,7 +46,7 @@ PlanLearning::PlanLearning(base::FileSystem& files, const base::Clock& clock,
   const std::string fixed = why_fixed(config);
   may_change_ = fixed.empty();
   if (!may_change_) {
-    if (writes_ && config.ranks > 1 && !config.deterministic) {
+    if (writes_ && config.ranks > 1 && !is_fixed(config)) {
       base::log(base::LogLevel::Info, "no other buckets are tried: " + fixed);
     }
     return;

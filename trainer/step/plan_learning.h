@@ -2,8 +2,8 @@
 // steps try others (plan_trial.h), and where what they found is kept: in the journal, in the run's
 // checkpoints, and for later runs on the like in the folder of plans beside the runs.
 //
-// Nothing is tried or remembered where the run file says how to cut, or asks for the same bits
-// (deterministic); where state is sharded, since the parts of buckets belong to ranks; where the
+// Nothing is tried or remembered where the run file says how to cut, or its determinism is
+// not fast; where state is sharded, since the parts of buckets belong to ranks; where the
 // run clips by bucket, since other buckets then train other weights; and on one rank. A trial that
 // is interrupted begins again with the next attempt.
 #pragma once

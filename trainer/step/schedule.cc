@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <string>
+
+#include "base/portable_math.h"
 
 namespace regatta::trainer::step {
 namespace {
@@ -30,8 +31,8 @@ double learning_rate(const contract::OptimizerConfig& config, std::int64_t steps
   const double done = std::max(0.0, step - 1 - warmup);
   const double progress = std::min(1.0, done / length);
   const double power = config.schedule == contract::ScheduleKind::Polynomial ? config.power : 1.0;
-  return config.end_learning_rate +
-         (config.learning_rate - config.end_learning_rate) * std::pow(1.0 - progress, power);
+  return config.end_learning_rate + (config.learning_rate - config.end_learning_rate) *
+                                        base::portable_power(1.0 - progress, power);
 }
 
 std::vector<float> learning_rate_factors(const contract::TensorTable& table,
@@ -42,7 +43,8 @@ std::vector<float> learning_rate_factors(const contract::TensorTable& table,
   for (const contract::TensorEntry& tensor : table.tensors) {
     const int depth = depth_of(tensor.name, shape.layers);
     const bool frozen = config.frozen_layers > 0 && depth > highest;
-    factors.push_back(frozen ? 0.0F : static_cast<float>(std::pow(config.layer_decay, depth)));
+    factors.push_back(frozen ? 0.0F
+                             : static_cast<float>(base::portable_power(config.layer_decay, depth)));
   }
   return factors;
 }

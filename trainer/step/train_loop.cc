@@ -34,20 +34,6 @@ contract::BatchSizes sizes_of(const std::vector<samples::PackedBatch>& batches) 
   return sizes;
 }
 
-// Of at most `most` samples each; 0: one of all.
-std::vector<samples::PackedBatch> micro_batches(const samples::StepShare& share, int most) {
-  std::vector<samples::PackedBatch> batches;
-  const std::ptrdiff_t all = std::ssize(share.samples);
-  const std::ptrdiff_t step = most > 0 ? most : std::max<std::ptrdiff_t>(1, all);
-  for (std::ptrdiff_t from = 0; from < all; from += step) {
-    const std::ptrdiff_t to = std::min(all, from + step);
-    batches.push_back(
-        samples::collate({share.samples.begin() + from, share.samples.begin() + to},
-                         {share.ordinals.begin() + from, share.ordinals.begin() + to}));
-  }
-  return batches;
-}
-
 // Where nobody has found how many ranks share a node, each has its own.
 contract::RunConfig on_nodes(contract::RunConfig config) {
   config.ranks_per_node = std::max(1, config.ranks_per_node);
@@ -55,8 +41,13 @@ contract::RunConfig on_nodes(contract::RunConfig config) {
 }
 
 // Of whom a rank shares samples with: all ranks, or those of its stage, which may be part of a
-// node.
+// node; or shards, as if each were a rank.
 contract::RunConfig among_replicas(contract::RunConfig config) {
+  if (config.determinism.shards > 0) {
+    config.ranks = config.determinism.shards;
+    config.ranks_per_node = 1;
+    return config;
+  }
   if (config.parallel.pipeline == 1) return config;
   config.ranks = contract::rank_grid(config).data;
   config.ranks_per_node = std::gcd(config.ranks, config.ranks_per_node);
@@ -82,6 +73,15 @@ Optimizer make_optimizer(const OptimizerPlace& at, const contract::TensorTable& 
   const double clip_norm = config.clip == contract::ClipMode::Global ? config.clip_norm : 0.0;
   const std::vector<float> factors = learning_rate_factors(table, config.model, config.fine_tuning);
   ranks::Communicator& world = at.ranks.world();
+  if (config.determinism.shards > 0) {
+    GranuleState held{0, table.arena_size};
+    if (config.sharding.optimizer) {
+      const ArenaSlice range =
+          granule_ranges(table.arena_size, world.ranks())[static_cast<std::size_t>(world.rank())];
+      held = {range.begin, range.size};
+    }
+    return {at.device, world, table, held, config.optimizer, clip_norm, factors};
+  }
   if (at.stage.is_whole()) {
     return {
         at.device,
@@ -106,14 +106,6 @@ std::vector<topology::plan::Bucket> buckets_for(const model::Bert& model,
                                                 const std::vector<topology::plan::Bucket>& all) {
   if (model.stage().is_whole()) return all;
   return stage_buckets(all, contract::stage_tensors(model.shape(), model.table(), model.stage()));
-}
-
-// Of a rank. A step of a batch that has grown is more of them, not larger ones, so that it needs
-// the memory of the first.
-int micro_batch_of(const contract::RunConfig& config) {
-  if (config.micro_batch_size > 0 || !contract::grows(config)) return config.micro_batch_size;
-  const int replicas = contract::rank_grid(config).data;
-  return (config.batch_size + replicas - 1) / replicas;
 }
 
 contract::NoiseScale noise_scale_of(const contract::RunConfig& config) {
@@ -201,11 +193,17 @@ TrainLoop::TrainLoop(device::Device& device, ranks::Communicator& communicator,
   }
   if (measures_noise(config)) noise_probe_.emplace(device, model_, optimizer_);
   prepare_looking();
+  if (config.determinism.shards == 0) return;
+  shard_sums_.emplace(device, communicator, clock, model_, config.determinism.shards,
+                      config.sharding.optimizer);
+  if (config.sharding.optimizer) {
+    gatherer_.gather_ranges(granule_ranges(model_.table().arena_size, communicator.ranks()));
+  }
 }
 
 TrainLoop::~TrainLoop() {
-  bool failed =
-      std::uncaught_exceptions() > 0 || reducer_.is_busy() || (pipeline_ && pipeline_->is_busy());
+  bool failed = std::uncaught_exceptions() > 0 || reducer_.is_busy() ||
+                (pipeline_ && pipeline_->is_busy()) || (shard_sums_ && shard_sums_->is_busy());
   try {
     if (!failed) gatherer_.finish_all();
   } catch (const base::Error&) {
@@ -239,7 +237,7 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   timer.enter(watch::Phase::Reduce);
   finish_sums();
   show(options_.observer.before_update, step, taken.step, scales.step);
-  record.exposed_seconds = reducer_.exposed_seconds() + gatherer_.exposed_seconds();
+  record.exposed_seconds = sums_exposed_seconds() + gatherer_.exposed_seconds();
   timer.lap(&record.reduce_seconds);
   if (measures) measure_noise(scales, &record);  // begins the update, too
   timer.lap(&record.statistics_seconds);
@@ -268,49 +266,6 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   return record;
 }
 
-samples::StepPlace TrainLoop::place_of(std::int64_t step) const {
-  const contract::BatchSchedule& schedule = batch_.schedule();
-  const std::int64_t batch = schedule.batch_at(step);
-  // `stratified` deals windows of steps of one size, whatever the steps before had.
-  if (config_.balance.strategy == contract::Balance::Stratified) {
-    return {step, batch, (step + skipped_steps_ - 1) * batch};
-  }
-  return {step, batch, schedule.samples_before(step + skipped_steps_)};
-}
-
-samples::BatchPrefetcher::Taken TrainLoop::take_batches(std::int64_t step) {
-  const samples::StepPlace place = place_of(step);
-  noise_scale_.set_batch(place.batch);
-  raw_noise_scale_.set_batch(place.batch);
-  if (batch_.is_last(step, noise_scale_)) return prefetcher_.take(place, std::nullopt);
-  return prefetcher_.take(place, place_of(step + 1));
-}
-
-// sampler → balancer → collator: this rank's share of the step, packed. On any thread: reads
-// nothing that a step changes.
-samples::StepBatches TrainLoop::collect_micro_batches(const samples::StepPlace& place) {
-  const samples::StepShare share = samples_.share(in_stream(place));
-  samples::StepBatches batches;
-  batches.moved_bytes = share.moved_bytes;
-  const int most = micro_batch_of(config_);
-  batches.batches = micro_batches(share, most);
-  if (!measures_noise_of(place.step)) return batches;
-  const std::vector<bool> in_half =
-      half_of_step(config_.seed, place.step, static_cast<int>(place.batch));
-  samples::StepShare half;
-  for (std::size_t i = 0; i < share.samples.size(); ++i) {
-    if (!in_half[static_cast<std::size_t>(share.ordinals[i])]) continue;
-    half.ordinals.push_back(share.ordinals[i]);
-    half.samples.push_back(share.samples[i]);
-  }
-  batches.half = micro_batches(half, most);
-  return batches;
-}
-
-bool TrainLoop::measures_noise_of(std::int64_t step) const {
-  return measures_noise(config_) && step % config_.statistics_every == 0;
-}
-
 // By what all ranks counted. The half's is negative (measure_half).
 TrainLoop::LossScales TrainLoop::agree_on_scales(const samples::StepBatches& batches,
                                                  std::int64_t batch) {
@@ -333,6 +288,10 @@ void TrainLoop::measure_half(const samples::StepBatches& batches, std::int64_t s
   reducer_.begin(scale.factor, 0);
   if (pipeline_) {
     (void)pipeline_->train(batches.half, {step, scale, nullptr}, timer);
+  } else if (shard_sums_) {
+    contract::StepRecord half;
+    half.step = step;
+    go_through_shards(batches.half, batches.shard_half, scale, timer, &half);
   } else {
     for (const samples::PackedBatch& batch : batches.half) {
       model_.upload(batch, static_cast<std::int32_t>(step), scale);
@@ -364,6 +323,13 @@ void TrainLoop::sum_gradients(const samples::StepBatches& batches, const model::
     double all = 0;  // of the stage, told apart above
     return timer->lap(&all);
   }
+  if (shard_sums_) {
+    go_through_shards(batches.batches, batches.shard_batches, scale, *timer, record);
+    double all = 0;  // what is beside forward and backward adds gradients up
+    timer->lap(&all);
+    record->backward_seconds += all - record->forward_seconds - record->backward_seconds;
+    return;
+  }
   for (const samples::PackedBatch& batch : batches.batches) {
     timer->enter(watch::Phase::Forward);
     model_.upload(batch, static_cast<std::int32_t>(record->step), scale);
@@ -377,8 +343,38 @@ void TrainLoop::sum_gradients(const samples::StepBatches& batches, const model::
   }
 }
 
+// Each shard's gradient alone, and its statistics.
+void TrainLoop::go_through_shards(const std::vector<samples::PackedBatch>& batches,
+                                  const std::vector<std::size_t>& counts,
+                                  const model::LossScale& scale, const StepTimer& timer,
+                                  contract::StepRecord* record) {
+  shard_sums_->begin();
+  auto batch = batches.begin();
+  for (const std::size_t count : counts) {
+    model_.zero_gradients();
+    model_.reset_statistics();
+    for (std::size_t i = 0; i < count; ++i, ++batch) {
+      timer.enter(watch::Phase::Forward);
+      double mark = clock_.monotonic_seconds();
+      model_.upload(*batch, static_cast<std::int32_t>(record->step), scale);
+      model_.forward(model::Mode::Training, needed_weights());
+      record->forward_seconds += clock_.monotonic_seconds() - mark;
+      timer.enter(watch::Phase::Backward);
+      mark = clock_.monotonic_seconds();
+      model_.backward();
+      record->backward_seconds += clock_.monotonic_seconds() - mark;
+    }
+    shard_sums_->add();
+  }
+}
+
+double TrainLoop::sums_exposed_seconds() const {
+  return shard_sums_ ? shard_sums_->exposed_seconds() : reducer_.exposed_seconds();
+}
+
 // Of what two stages have, over both: each has summed its own part over the replicas.
 void TrainLoop::finish_sums() {
+  if (shard_sums_) return shard_sums_->finish();
   reducer_.finish();
   ranks::Communicator* const ends = stage_ranks_.ends();
   if (ends == nullptr) return;
@@ -430,8 +426,8 @@ LocalStep TrainLoop::local_step(const samples::StepBatches& batches,
   const contract::BatchSizes sizes = sizes_of(batches.batches);
   const model::Statistics statistics = model::Bert::statistics_of(results_.floats());
   LocalStep mine;
-  mine.mlm_loss = statistics.mlm_loss;
-  mine.sample_loss = statistics.sample_loss;
+  mine.mlm_loss = shard_sums_ ? shard_sums_->own_losses().mlm : statistics.mlm_loss;
+  mine.sample_loss = shard_sums_ ? shard_sums_->own_losses().sample : statistics.sample_loss;
   mine.flops = contract::stage_flops(model_.shape(), model_.stage(), sizes);
   mine.seconds = record.seconds;
   mine.compute_seconds = record.forward_seconds + record.backward_seconds;
@@ -451,9 +447,11 @@ LocalStep TrainLoop::local_step(const samples::StepBatches& batches,
 
 void TrainLoop::describe(const StepExchange& all, const model::LossScale& scale,
                          contract::StepRecord* record) {
-  const double sample_loss = all.sample_loss / static_cast<double>(scale.samples);
+  ShardSums::Losses losses{all.mlm_loss, all.sample_loss};
+  if (shard_sums_) losses = shard_sums_->all_losses();
+  const double sample_loss = losses.sample / static_cast<double>(scale.samples);
   const bool pretraining = config_.model.task == contract::Task::Pretraining;
-  record->mlm_loss = pretraining ? all.mlm_loss / static_cast<double>(scale.masked) : kNone;
+  record->mlm_loss = pretraining ? losses.mlm / static_cast<double>(scale.masked) : kNone;
   record->nsp_loss = pretraining ? sample_loss : kNone;
   record->loss = pretraining ? record->mlm_loss + record->nsp_loss : sample_loss;
   record->loss_scale = scale.factor;
@@ -474,7 +472,7 @@ void TrainLoop::describe(const StepExchange& all, const model::LossScale& scale,
   record->bucket_launched = std::move(spans.launched);
   record->bucket_finished = std::move(spans.finished);
   // What is exposed beside the sums was waited for within forward.
-  const double gathering = record->exposed_seconds - reducer_.exposed_seconds();
+  const double gathering = record->exposed_seconds - sums_exposed_seconds();
   const double busy =
       record->forward_seconds + record->backward_seconds + record->optimizer_seconds - gathering;
   record->utilisation = busy / record->seconds;
@@ -541,48 +539,9 @@ void TrainLoop::describe_noise(contract::StepRecord* record) const {
   }
 }
 
-StagedForward TrainLoop::staged_forward() {
-  if (!pipeline_) return {};
-  return {[this](const samples::PackedBatch& batch) { pipeline_->evaluate(batch); },
-          model_.stage().has_head()};
-}
-
-contract::EvalRecord TrainLoop::evaluate(const std::vector<samples::Sample>& samples,
-                                         std::int64_t step) {
-  const double start = clock_.monotonic_seconds();
-  if (options_.beat) options_.beat(step, watch::Phase::Evaluating);
-  gatherer_.finish_all();
-  EvaluationSums sums = evaluate_share(device_, model_, samples, stage_ranks_.replica(),
-                                       stage_ranks_.grid().data, staged_forward());
-  if (pipeline_) pipeline_->finish_sends();
-  communicator_.host().all_reduce_sum(sums.data(), static_cast<int>(sums.size()));
-  contract::EvalRecord record = evaluation_of(sums, step);
-  record.seconds = clock_.monotonic_seconds() - start;
-  return record;
-}
-
-contract::EvalRecord TrainLoop::evaluate(const tasks::JudgedSet& set, std::int64_t step) {
-  const double start = clock_.monotonic_seconds();
-  if (options_.beat) options_.beat(step, watch::Phase::Evaluating);
-  gatherer_.finish_all();
-  const contract::RankGrid& grid = stage_ranks_.grid();
-  const tasks::JudgedSet::Logits share = logits_share(
-      device_, model_, set.samples(), stage_ranks_.replica(), grid.data, staged_forward());
-  if (pipeline_) pipeline_->finish_sends();
-  contract::EvalRecord record =
-      judge(communicator_.host(), set, share, step, grid.rank_of(grid.stages - 1, 0));
-  record.seconds = clock_.monotonic_seconds() - start;
-  return record;
-}
-
 void TrainLoop::cut(const std::vector<topology::plan::Bucket>& buckets) {
   base::check(!config_.sharding.optimizer, "parts of the state belong to no bucket");
   reducer_.cut(buckets_for(model_, buckets));
-}
-
-void TrainLoop::skip(std::int64_t steps) {
-  prefetcher_.forget();
-  skipped_steps_ = steps;
 }
 
 }  // namespace regatta::trainer::step

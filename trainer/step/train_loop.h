@@ -30,6 +30,7 @@
 #include "trainer/step/noise_probe.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/pipeline.h"
+#include "trainer/step/shard_sums.h"
 #include "trainer/step/snapshot.h"
 #include "trainer/step/stage_ranks.h"
 #include "trainer/step/step_exchange.h"
@@ -200,9 +201,17 @@ class TrainLoop {
   [[nodiscard]] model::Bert::Needed needed_weights();
   void sum_gradients(const samples::StepBatches& batches, const model::LossScale& scale,
                      StepTimer* timer, contract::StepRecord* record);
+  void go_through_shards(const std::vector<samples::PackedBatch>& batches,
+                         const std::vector<std::size_t>& counts, const model::LossScale& scale,
+                         const StepTimer& timer, contract::StepRecord* record);
   void finish_sums();
+  [[nodiscard]] double sums_exposed_seconds() const;
   [[nodiscard]] double predicted_bubble(const std::vector<samples::PackedBatch>& batches) const;
   [[nodiscard]] StagedForward staged_forward();
+  [[nodiscard]] EvaluationSums sums_of_ranks(const std::vector<samples::Sample>& samples);
+  [[nodiscard]] EvaluationSums sums_of_shards(const std::vector<samples::Sample>& samples);
+  [[nodiscard]] tasks::JudgedSet::Logits own_logits(const std::vector<samples::Sample>& samples);
+  [[nodiscard]] SharedBy logits_are_shared_by() const;
   void gather_weights();
   void begin_update(const model::LossScale& scale, contract::StepRecord* record);
   void update();
@@ -252,6 +261,7 @@ class TrainLoop {
   std::optional<Pipeline> pipeline_;  // nothing: this rank has the whole model
   double waited_seconds_ = 0;         // of the newest step, for neighbours
   GradientReducer reducer_;
+  std::optional<ShardSums> shard_sums_;  // nothing: reducer_ sums what each rank has
   Optimizer optimizer_;
   WeightGatherer gatherer_;
   std::vector<ArenaSlice> slices_;  // of the plan's buckets

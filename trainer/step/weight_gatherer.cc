@@ -1,5 +1,7 @@
 #include "trainer/step/weight_gatherer.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace regatta::trainer::step {
@@ -21,9 +23,27 @@ WeightGatherer::WeightGatherer(device::Device& device, ranks::Communicator& comm
       pending_(buckets.size()),
       under_way_(buckets.size(), false) {}
 
+void WeightGatherer::gather_ranges(std::vector<ArenaSlice> ranges) {
+  base::check(
+      left_ == 0 && model_.compute_copy().size == 0 && std::ssize(ranges) == communicator_.ranks(),
+      "each rank has a range of float32 weights");
+  ranges_ = std::move(ranges);
+  pending_.assign(ranges_.size(), 0);
+  under_way_.assign(ranges_.size(), false);
+}
+
 void WeightGatherer::launch() {
   base::check(left_ == 0, "the last gather is over");
   exposed_ = 0;
+  for (std::size_t i = ranges_.size(); i-- > 0;) {
+    if (ranges_[i].size == 0) continue;
+    pending_[i] = communicator_.broadcast(
+        kCompute, model_.parameters().slice(ranges_[i].begin, ranges_[i].size),
+        static_cast<int>(i));
+    under_way_[i] = true;
+    ++left_;
+  }
+  if (!ranges_.empty()) return;
   for (std::size_t i = buckets_.size(); i-- > 0;) {
     pending_[i] = communicator_.all_gather(
         kCompute, model_.parameters().slice(slices_[i].begin, slices_[i].size));
@@ -32,8 +52,25 @@ void WeightGatherer::launch() {
   left_ = buckets_.size();
 }
 
+void WeightGatherer::finish_ranges(int begin, int end) {
+  const auto& tensors = model_.table().tensors;
+  const std::int64_t first = tensors[static_cast<std::size_t>(begin)].offset;
+  const contract::TensorEntry& last = tensors[static_cast<std::size_t>(end) - 1];
+  for (std::size_t i = ranges_.size(); i-- > 0;) {
+    const bool wanted =
+        ranges_[i].begin < last.offset + last.size && ranges_[i].begin + ranges_[i].size > first;
+    if (!under_way_[i] || !wanted) continue;
+    const double mark = clock_.monotonic_seconds();
+    communicator_.finish(kCompute, pending_[i]);
+    exposed_ += clock_.monotonic_seconds() - mark;
+    under_way_[i] = false;
+    --left_;
+  }
+}
+
 void WeightGatherer::finish(int begin, int end) {
-  if (left_ == 0) return;
+  if (left_ == 0 || begin >= end) return;
+  if (!ranges_.empty()) return finish_ranges(begin, end);
   for (std::size_t i = buckets_.size(); i-- > 0;) {
     const bool wanted = buckets_[i].begin_tensor < end && buckets_[i].end_tensor > begin;
     if (!under_way_[i] || !wanted) continue;
@@ -49,6 +86,6 @@ void WeightGatherer::finish(int begin, int end) {
   }
 }
 
-void WeightGatherer::finish_all() { finish(0, buckets_.back().end_tensor); }
+void WeightGatherer::finish_all() { finish(0, static_cast<int>(model_.table().tensors.size())); }
 
 }  // namespace regatta::trainer::step

@@ -19,6 +19,10 @@ class WeightGatherer {
                  const base::Clock& clock, const model::Bert& model,
                  const std::vector<topology::plan::Bucket>& buckets);
 
+  // From now on rank r holds ranges[r] of the arena, rather than its part of every bucket, and
+  // sends it to the others.
+  void gather_ranges(std::vector<ArenaSlice> ranges);
+
   // Begins to gather all buckets, in the order in which forward reads them: the table's end first.
   void launch();
   // Orders what follows behind the arrival of tensors [begin, end) of the table.
@@ -29,12 +33,15 @@ class WeightGatherer {
   [[nodiscard]] double exposed_seconds() const { return exposed_; }
 
  private:
+  void finish_ranges(int begin, int end);
+
   device::Device& device_;
   ranks::Communicator& communicator_;
   const base::Clock& clock_;
   const model::Bert& model_;
   std::vector<topology::plan::Bucket> buckets_;
   std::vector<ArenaSlice> slices_;
+  std::vector<ArenaSlice> ranges_;       // by rank; none: buckets are gathered
   std::vector<ranks::Pending> pending_;  // by bucket
   std::vector<bool> under_way_;
   std::size_t left_ = 0;

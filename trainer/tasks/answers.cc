@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/portable_math.h"
 #include "base/text.h"
 #include "trainer/data/basic_tokenizer.h"
 #include "trainer/data/unicode.h"
@@ -177,7 +178,7 @@ void set_probabilities(std::vector<Answer>& answers) {
   for (const Answer& one : answers) greatest = std::max(greatest, one.start_logit + one.end_logit);
   double sum = 0;
   for (Answer& one : answers) {
-    one.probability = std::exp(one.start_logit + one.end_logit - greatest);
+    one.probability = base::portable_exp(one.start_logit + one.end_logit - greatest);
     sum += one.probability;
   }
   for (Answer& one : answers) one.probability /= sum;

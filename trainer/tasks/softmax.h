@@ -2,8 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <span>
+
+#include "base/portable_math.h"
 
 namespace regatta::trainer::tasks {
 
@@ -13,13 +14,15 @@ class Softmax {
   explicit Softmax(std::span<const float> logits)
       : greatest_(*std::max_element(logits.begin(), logits.end())) {
     double sum = 0;
-    for (const float logit : logits) sum += std::exp(logit - greatest_);
-    log_sum_ = std::log(sum);
+    for (const float logit : logits) sum += base::portable_exp(logit - greatest_);
+    log_sum_ = base::portable_log(sum);
   }
 
   // −log of the probability of one of them: its cross-entropy where it is the label.
   [[nodiscard]] double cross_entropy(float logit) const { return log_sum_ + (greatest_ - logit); }
-  [[nodiscard]] double probability(float logit) const { return std::exp(-cross_entropy(logit)); }
+  [[nodiscard]] double probability(float logit) const {
+    return base::portable_exp(-cross_entropy(logit));
+  }
 
  private:
   double greatest_;

@@ -72,8 +72,8 @@ sweep:
   budget: {max: 50}
   parameters:
     batch.size: {kind: integer, low: 8, high: 512, log: true, points: 3}
-    deterministic: {kind: choice, values: [true, false]}
-    clip.norm: {kind: uniform, low: 0.5, high: 2, points: 2, when: {deterministic: [true]}}
+    graphs: {kind: choice, values: [true, false]}
+    clip.norm: {kind: uniform, low: 0.5, high: 2, points: 2, when: {graphs: [true]}}
 target: {value: 0.5}
 )");
   EXPECT_EQ(grid.sweep.settings.trials, 9);

@@ -38,6 +38,10 @@ TEST(RunChange, WhatWeightsAndFiguresDependOnMayNot) {
   EXPECT_EQ(fixed_keys("", "batch: {size: 8}"), Keys{"batch.size"});
   EXPECT_EQ(fixed_keys("", "optimizer: {learning_rate: 0.5}"), Keys{"optimizer.learning_rate"});
   EXPECT_EQ(fixed_keys("", "evaluate: {samples: 7}"), Keys{"evaluate.samples"});
+  EXPECT_EQ(fixed_keys("", "determinism: fast"), Keys{"determinism.level"});
+  EXPECT_EQ(fixed_keys("determinism: elastic", "determinism: {level: elastic, shards: 4}"),
+            Keys{"determinism.shards"});
+  EXPECT_EQ(fixed_keys("deterministic: true", "determinism: run"), Keys());
   EXPECT_EQ(fixed_keys("", "target: {metric: mlm_loss, value: 2}"), Keys{"target.metric"});
   EXPECT_EQ(fixed_keys("target: {value: 0.4}", "target: {metric: mlm_loss, value: 2}"),
             Keys{"target.metric"});

@@ -28,7 +28,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(config.batch_size, expected.batch_size);
   EXPECT_EQ(config.optimizer.learning_rate, expected.optimizer.learning_rate);
   EXPECT_FALSE(config.target.has_value());
-  EXPECT_TRUE(config.deterministic);
+  EXPECT_EQ(config.determinism, DeterminismConfig{});
   EXPECT_EQ(config.seed, 1U);
   EXPECT_TRUE(config.checkpoint_async);
   EXPECT_EQ(config.on_divergence, OnDivergence::Stop);
@@ -203,7 +203,7 @@ shuffle_labels: true
   EXPECT_EQ(config.on_divergence, OnDivergence::Rollback);
   EXPECT_EQ(config.max_rollbacks, 7);
   EXPECT_EQ(config.seed, 18446744073709551615U);
-  EXPECT_FALSE(config.deterministic);
+  EXPECT_EQ(config.determinism.level, Determinism::Fast);
   EXPECT_EQ(config.device, DeviceKind::Cuda);
   EXPECT_EQ(config.threads, 4);
   EXPECT_EQ(config.ranks, 8);
@@ -282,7 +282,7 @@ RunConfig random_config(std::mt19937_64& random) {
   config.on_divergence = static_cast<OnDivergence>(below(2));
   config.max_rollbacks = static_cast<int>(1 + below(1000));
   config.seed = random();
-  config.deterministic = below(2) == 0;
+  config.determinism.level = static_cast<Determinism>(below(2));
   config.device = static_cast<DeviceKind>(below(2));
   config.threads = static_cast<int>(below(100));
   config.ranks = static_cast<int>(1 + below(config.batch_size));

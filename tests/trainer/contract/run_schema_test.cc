@@ -38,7 +38,11 @@ TEST(RunSchema, HasWhatDependsOnNothingElse) {
   EXPECT_EQ(keys["optimizer"]["properties"]["learning_rate"]["default"], 0.001);
   EXPECT_EQ(keys["optimizer"]["properties"]["name"]["enum"], Json({"adamw", "lamb"}));
   EXPECT_EQ(keys["optimizer"]["properties"]["name"]["default"], "adamw");
-  EXPECT_EQ(keys["deterministic"]["type"], "boolean");
+  EXPECT_EQ(keys["graphs"]["type"], "boolean");
+  EXPECT_EQ(keys["deterministic"]["deprecated"], true);
+  EXPECT_EQ(keys["determinism"]["type"], Json({"object", "string"}));
+  EXPECT_EQ(keys["determinism"]["anyOf"][1]["enum"], Json({"fast", "run", "elastic", "portable"}));
+  EXPECT_EQ(keys["determinism"]["properties"]["shards"]["maximum"], 4096);
   EXPECT_EQ(keys["model"]["properties"]["max_positions"]["maximum"], 4096);
   EXPECT_EQ(keys["model"]["properties"]["layers"]["minimum"], 1);
   EXPECT_EQ(keys["data"]["properties"]["path"]["pattern"], R"(^[^\x00-\x1F\x7F]+$)");

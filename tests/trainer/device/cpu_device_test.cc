@@ -33,6 +33,81 @@ TEST(CpuDevice, GivesTheSameBitsWithAnyNumberOfThreads) {
   }
 }
 
+void expect_same_bits(const std::vector<NamedResult>& results,
+                      const std::vector<NamedResult>& expected, const std::string& where) {
+  ASSERT_EQ(results.size(), expected.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    ASSERT_EQ(results[i].values.size(), expected[i].values.size());
+    EXPECT_EQ(std::memcmp(results[i].values.data(), expected[i].values.data(),
+                          results[i].values.size() * sizeof(float)),
+              0)
+        << results[i].name << " by " << where;
+  }
+}
+
+// One by one, so that the first that differs is named. Plain code has 4 lanes, AVX2 8, AVX-512 16.
+TEST(CpuDevice, PortableArithmeticHasTheSameBitsOnEveryInstructionSet) {
+  using cpu::CpuArithmetic;
+  const auto portable = [](int threads, const std::string& isa) {
+    return cpu::make_cpu_device({threads, isa, cpu::CpuProducts::Fastest, CpuArithmetic::Portable});
+  };
+  const std::vector<NamedResult> expected = run_every_operation(*portable(1, "baseline"));
+  for (const std::string& isa : cpu::cpu_instruction_sets()) {
+    for (const int threads : {1, 2, 3}) {
+      const auto device = portable(threads, isa);
+      expect_same_bits(run_every_operation(*device), expected, device->description());
+    }
+  }
+  // Sizes that no vector divides, sums that go on over blocks, and edges of blocks.
+  const auto odd = [](device::Device& device) {
+    Harness at(device);
+    Numbers numbers(5);
+    std::vector<NamedResult> results;
+    for (const std::int64_t m : {1, 37, 101}) {
+      for (const std::int64_t n : {3, 29, 67}) {
+        device::Gemm op;
+        op.m = m;
+        op.n = n;
+        op.k = 531;
+        op.a = at.floats(numbers.floats(op.m * op.k));
+        op.b = at.floats(numbers.floats(op.k * op.n));
+        op.bias = at.floats(numbers.floats(op.n));
+        op.c = at.output(op.m * op.n);
+        device.gemm(0, op);
+        results.push_back({"product", at.read(op.c)});
+        const device::View y = at.output(op.m * op.n);
+        device.gelu_forward(0, op.c, y, n == 3);
+        results.push_back({"gelu", at.read(y)});
+        const device::View sum = at.output(1);
+        device.sum_of_squares(0, op.c, sum);
+        results.push_back({"squares", at.read(sum)});
+        device::CrossEntropy loss;
+        loss.logits = op.c;
+        loss.labels = at.ints(numbers.below(m, static_cast<std::int32_t>(n)));
+        loss.classes = n;
+        loss.scale = at.floats({0.01F});
+        loss.sums = at.floats({0, 0, 0});
+        device.cross_entropy(0, loss);
+        results.push_back({"logits", at.read(op.c)});
+        results.push_back({"losses", at.read(loss.sums)});
+      }
+    }
+    return results;
+  };
+  const std::vector<NamedResult> odd_expected = odd(*portable(1, "baseline"));
+  for (const std::string& isa : cpu::cpu_instruction_sets()) {
+    expect_same_bits(odd(*portable(2, isa)), odd_expected, isa);
+  }
+  // The test would see a difference: other arithmetic rounds otherwise.
+  const auto fused = cpu::make_cpu_device({1, "", cpu::CpuProducts::BuiltIn});
+  const std::vector<NamedResult> results = run_every_operation(*fused);
+  bool differs = false;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    differs = differs || results[i].values != expected[i].values;
+  }
+  EXPECT_TRUE(differs);
+}
+
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
   double difference = 0;
   double size = 0;
@@ -121,6 +196,10 @@ TEST(CpuDevice, DescribesItself) {
   const std::string text =
       cpu::make_cpu_device({3, "baseline", cpu::CpuProducts::BuiltIn})->description();
   EXPECT_EQ(text, "CPU, 3 threads, baseline, matrix products: built in");
+  EXPECT_EQ(
+      cpu::make_cpu_device({1, "baseline", cpu::CpuProducts::OneDnn, cpu::CpuArithmetic::Portable})
+          ->description(),
+      "CPU, 1 threads, baseline, matrix products: built in, portable");
 }
 
 TEST(CpuDevice, RefusesMoreMemoryThanTheMachineHas) {

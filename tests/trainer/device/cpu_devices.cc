@@ -12,6 +12,10 @@ std::vector<DeviceUnderTest> devices_under_test() {
   for (const std::string& isa : trainer::cpu::cpu_instruction_sets()) {
     add(isa + "built_in", {1, isa, trainer::cpu::CpuProducts::BuiltIn});
   }
+  for (const std::string& isa : trainer::cpu::cpu_instruction_sets()) {
+    add(isa + "portable",
+        {1, isa, trainer::cpu::CpuProducts::Fastest, trainer::cpu::CpuArithmetic::Portable});
+  }
   add("onednn", {1, "", trainer::cpu::CpuProducts::OneDnn});
   add("fastest3threads", {3, "", trainer::cpu::CpuProducts::Fastest});
   return devices;

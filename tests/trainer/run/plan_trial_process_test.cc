@@ -107,7 +107,7 @@ class PlanTrialProcess : public RunProcess {
 };
 
 TEST_F(PlanTrialProcess, TheWinnerIsKeptAndTheNextRunStartsFromIt) {
-  const std::string free = text(2, "deterministic: false\n");
+  const std::string free = text(2, "determinism: fast\n");
   const auto [run, found] = tried("first", free, 2, "coarser");
   EXPECT_EQ(found.cuts, (std::vector<std::string>{"default", "coarser", "finer"}));
   ASSERT_EQ(found.winner, "coarser") << found.why;
@@ -124,7 +124,7 @@ TEST_F(PlanTrialProcess, TheWinnerIsKeptAndTheNextRunStartsFromIt) {
   EXPECT_EQ(again.bucket_bytes, found.bucket_bytes);
   expect_buckets_as_told(run, found);
 
-  const base::Path fixed = make("fixed", text(2, "deterministic: true\n"));
+  const base::Path fixed = make("fixed", text(2, "determinism: run\n"));
   ASSERT_EQ(train(fixed, 2, 0), 0) << log_of(fixed);
   EXPECT_TRUE(records_of<contract::TrialRecord>(fixed).empty());
   EXPECT_EQ(records_of<contract::StartRecord>(fixed)[0].bucket_bytes.size(),
@@ -153,7 +153,7 @@ TEST_F(PlanTrialProcess, OnFourRanksAPlanIsTriedAndAnotherLayoutTriesAgain) {
     std::ofstream(run / "plan.json") << topology::plan::to_json(plan);
   };
   const auto [run, found] =
-      tried("planned", text(4, "deterministic: false\n"), 4, "plan", plan_one_bucket);
+      tried("planned", text(4, "determinism: fast\n"), 4, "plan", plan_one_bucket);
   EXPECT_EQ(found.cuts, (std::vector<std::string>{"default", "plan", "finer"}));
   ASSERT_EQ(found.winner, "plan") << found.why;
   EXPECT_GT(found.gain, 0.2) << found.why;
@@ -172,12 +172,12 @@ TEST_F(PlanTrialProcess, OnFourRanksAPlanIsTriedAndAnotherLayoutTriesAgain) {
 
 TEST_F(PlanTrialProcess, KilledInItsTrialARunBeginsItAgain) {
   const std::string often = with(text(2, ""), "every: 1000, keep_last", "every: 10, keep_last");
-  const base::Path undisturbed = make("undisturbed", often + "deterministic: true\n");
+  const base::Path undisturbed = make("undisturbed", often + "determinism: run\n");
   ASSERT_EQ(train(undisturbed, 2, 0), 0) << log_of(undisturbed);
   const auto buckets =
       static_cast<int>(records_of<contract::StartRecord>(undisturbed)[0].bucket_bytes.size());
   ASSERT_GE(buckets, 8);
-  const base::Path run = make("killed", often + "deterministic: false\n");
+  const base::Path run = make("killed", often + "determinism: fast\n");
   // As many sums as 25 steps of the default have; of the least trial's 29 steps, no more.
   EXPECT_NE(finish(begin(run, 2, 0, 25 * buckets)), 0) << "rank 1 killed itself";
   const auto steps = records_of<contract::StepRecord>(run);

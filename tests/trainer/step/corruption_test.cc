@@ -259,10 +259,13 @@ TEST_F(Corruption, LookingChangesNoBitAndFindsNothingWhereNothingIs) {
 TEST_F(Corruption, IsNotLookedForWhereBitsMayDiffer) {
   contract::RunConfig c = config(2, 1);
   EXPECT_EQ(contract::replay_every(c), 1);
-  c.deterministic = false;
+  c.determinism.level = contract::Determinism::Fast;
   EXPECT_EQ(contract::replay_every(c), 0);
   for (const Seen& seen : train(c, 3, {1, 1, always(5)})) EXPECT_EQ(seen.noticed_at, 0);
-  c.deterministic = true;
+  c.determinism = {contract::Determinism::Elastic, 12};
+  EXPECT_EQ(contract::replay_every(c), 0);
+  EXPECT_STREQ(contract::why_no_replays(c), "the run's gradients are sums of shards");
+  c.determinism = {};
   c.parallel.pipeline = 2;
   EXPECT_EQ(contract::replay_every(c), 0);
   EXPECT_STREQ(contract::why_no_replays(c), "the run has pipeline stages");

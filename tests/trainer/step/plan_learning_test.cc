@@ -29,7 +29,7 @@ contract::RunConfig some_config() {
   config.model.feed_forward = 32;
   config.model.max_positions = 16;
   config.model.vocabulary = 64;
-  config.deterministic = false;
+  config.determinism.level = contract::Determinism::Fast;
   config.steps = 1000;
   config.ranks = 2;
   config.ranks_per_node = 2;
@@ -76,7 +76,7 @@ class Learning : public testing::Test {
 TEST_F(Learning, NothingIsTriedWhereBucketsMeanMore) {
   const std::pair<const char*, std::function<void(contract::RunConfig*)>> cases[] = {
       {"one rank", [](contract::RunConfig* c) { c->ranks = c->ranks_per_node = 1; }},
-      {"deterministic", [](contract::RunConfig* c) { c->deterministic = true; }},
+      {"run", [](contract::RunConfig* c) { c->determinism = {}; }},
       {"by bytes", [](contract::RunConfig* c) { c->buckets.by = contract::BucketPolicy::Bytes; }},
       {"one bucket", [](contract::RunConfig* c) { c->buckets.by = contract::BucketPolicy::One; }},
       {"sharded", [](contract::RunConfig* c) { c->sharding.optimizer = true; }},

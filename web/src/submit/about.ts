@@ -5,7 +5,9 @@ export const kAbout: Record<string, string> = {
   task: "the dataset must be of it",
   steps: "optimizer steps",
   seed: "of weights, samples and masks",
-  deterministic: "the same bits at the same number of ranks",
+  "determinism.level":
+    "what may change without changing a bit: run, nothing; elastic, the ranks; portable, the CPU",
+  "determinism.shards": "parts of a step, of elastic and portable; ranks divide them; 0: 12 of elastic",
   device: "auto: a GPU if one can be used, else the CPU",
   dtype: "of activations and products; weights and optimizer state stay float32",
   attention: "GPU only; automatic takes the fastest",

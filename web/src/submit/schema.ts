@@ -11,6 +11,7 @@ export interface Schema {
   maximum?: number;
   exclusiveMaximum?: number;
   description?: string;
+  deprecated?: boolean;
   properties?: Record<string, Schema>;
   items?: Schema;
   additionalProperties?: boolean | Schema;
@@ -46,6 +47,7 @@ const kTitles: Record<string, string> = {
   evaluate: "Evaluation",
   checkpoint: "Checkpoints",
   from: "Begin with a model",
+  determinism: "Determinism",
   slurm: "Slurm",
 };
 const kUsual = new Set(
@@ -85,6 +87,7 @@ function rangeOf(schema: Schema): string {
 function fieldsOf(schema: Schema, prefix: string, group: string): Field[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, one]): Field[] => {
     const key = prefix === "" ? name : `${prefix}.${name}`;
+    if (one.deprecated) return [];
     if (one.properties) return prefix === "" ? [] : fieldsOf(one, key, group);
     return [
       {

@@ -1,0 +1,108 @@
+// The samples of a training loop's steps: where they lie, and this rank's micro-batches of them.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "trainer/samples/batch.h"
+#include "trainer/step/train_loop.h"
+
+namespace regatta::trainer::step {
+namespace {
+
+// Of at most `most` samples each; 0: one of all.
+std::vector<samples::PackedBatch> micro_batches(const samples::StepShare& share, int most) {
+  std::vector<samples::PackedBatch> batches;
+  const std::ptrdiff_t all = std::ssize(share.samples);
+  const std::ptrdiff_t step = most > 0 ? most : std::max<std::ptrdiff_t>(1, all);
+  for (std::ptrdiff_t from = 0; from < all; from += step) {
+    const std::ptrdiff_t to = std::min(all, from + step);
+    batches.push_back(
+        samples::collate({share.samples.begin() + from, share.samples.begin() + to},
+                         {share.ordinals.begin() + from, share.ordinals.begin() + to}));
+  }
+  return batches;
+}
+
+// What of a share is in the half that the noise scale looks at, by place.
+samples::StepShare half_of(const samples::StepShare& share, const std::vector<bool>& in_half) {
+  samples::StepShare half;
+  for (std::size_t i = 0; i < share.samples.size(); ++i) {
+    if (!in_half[static_cast<std::size_t>(share.ordinals[i])]) continue;
+    half.ordinals.push_back(share.ordinals[i]);
+    half.samples.push_back(share.samples[i]);
+  }
+  return half;
+}
+
+// How many there were.
+std::size_t append(std::vector<samples::PackedBatch> batches,
+                   std::vector<samples::PackedBatch>* all) {
+  std::move(batches.begin(), batches.end(), std::back_inserter(*all));
+  return batches.size();
+}
+
+// Of a rank. A step of a batch that has grown is more of them, not larger ones, so that it needs
+// the memory of the first.
+int micro_batch_of(const contract::RunConfig& config) {
+  if (config.micro_batch_size > 0 || !contract::grows(config)) return config.micro_batch_size;
+  const int replicas = contract::rank_grid(config).data;
+  return (config.batch_size + replicas - 1) / replicas;
+}
+
+}  // namespace
+
+samples::StepPlace TrainLoop::place_of(std::int64_t step) const {
+  const contract::BatchSchedule& schedule = batch_.schedule();
+  const std::int64_t batch = schedule.batch_at(step);
+  // `stratified` deals windows of steps of one size, whatever the steps before had.
+  if (config_.balance.strategy == contract::Balance::Stratified) {
+    return {step, batch, (step + skipped_steps_ - 1) * batch};
+  }
+  return {step, batch, schedule.samples_before(step + skipped_steps_)};
+}
+
+samples::BatchPrefetcher::Taken TrainLoop::take_batches(std::int64_t step) {
+  const samples::StepPlace place = place_of(step);
+  noise_scale_.set_batch(place.batch);
+  raw_noise_scale_.set_batch(place.batch);
+  if (batch_.is_last(step, noise_scale_)) return prefetcher_.take(place, std::nullopt);
+  return prefetcher_.take(place, place_of(step + 1));
+}
+
+// sampler → balancer → collator: this rank's share of the step, packed. On any thread: reads
+// nothing that a step changes.
+samples::StepBatches TrainLoop::collect_micro_batches(const samples::StepPlace& place) {
+  const samples::StepPlace at = in_stream(place);
+  std::vector<bool> in_half;
+  if (measures_noise_of(place.step)) {
+    in_half = half_of_step(config_.seed, place.step, static_cast<int>(place.batch));
+  }
+  const int most = micro_batch_of(config_);
+  samples::StepBatches batches;
+  if (!shard_sums_) {
+    const samples::StepShare share = samples_.share(at);
+    batches.moved_bytes = share.moved_bytes;
+    batches.batches = micro_batches(share, most);
+    if (!in_half.empty()) batches.half = micro_batches(half_of(share, in_half), most);
+    return batches;
+  }
+  for (const samples::StepShare& share :
+       samples_.shares(at, shard_sums_->first(), shard_sums_->count())) {
+    batches.shard_batches.push_back(append(micro_batches(share, most), &batches.batches));
+    if (in_half.empty()) continue;
+    batches.shard_half.push_back(
+        append(micro_batches(half_of(share, in_half), most), &batches.half));
+  }
+  return batches;
+}
+
+bool TrainLoop::measures_noise_of(std::int64_t step) const {
+  return measures_noise(config_) && step % config_.statistics_every == 0;
+}
+
+void TrainLoop::skip(std::int64_t steps) {
+  prefetcher_.forget();
+  skipped_steps_ = steps;
+}
+
+}  // namespace regatta::trainer::step
