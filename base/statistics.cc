@@ -44,4 +44,12 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+double robust_deviation(const std::vector<double>& values) {
+  constexpr double kOfNormalValues = 1.4826;  // 1 / Φ⁻¹(3/4)
+  const double middle = median(values);
+  std::vector<double> distances;
+  for (const double value : values) distances.push_back(std::abs(value - middle));
+  return kOfNormalValues * median(std::move(distances));
+}
+
 }  // namespace regatta::base

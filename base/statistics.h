@@ -24,4 +24,9 @@ namespace regatta::base {
 // ends).
 [[nodiscard]] double mean(const std::vector<double>& values);
 
+// 1.4826 × the median of |value − median|, which estimates the standard deviation of normal values
+// and does not mind a few that are far off. 0 for one value. `values` must not be empty (the
+// program ends).
+[[nodiscard]] double robust_deviation(const std::vector<double>& values);
+
 }  // namespace regatta::base

@@ -247,6 +247,7 @@ Response Api::nodes(const Call& call) {
     answer.nodes.taken_utc = answer.now_utc;
   }
   slurm::NodeRow machine = nodes_ == nullptr ? slurm::this_machine() : slurm::NodeRow();
+  answer.benches = benches_.reports(controller_.store());  // before it has a connection in hand
   store::Snapshot store = controller_.store().snapshot();
   answer.events = store.node_events();
   const bool any_jobs = nodes_ == nullptr || !answer.nodes.jobs.empty();

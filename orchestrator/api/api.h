@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "orchestrator/api/bench_book.h"
 #include "orchestrator/api/checkpoint_api.h"
 #include "orchestrator/api/experiment_reader.h"
 #include "orchestrator/api/http.h"
@@ -80,6 +81,9 @@ class Api {
   [[nodiscard]] Response event_stream(const Call& call);
   [[nodiscard]] Response webhooks(const Call& call);
   [[nodiscard]] Response redeliver(const Call& call);
+  [[nodiscard]] Response node_benches(const Call& call);
+  [[nodiscard]] Response add_node_bench(const Call& call);
+  [[nodiscard]] Response remove_node_bench(const Call& call);
   [[nodiscard]] Response references(const Call& call);
   [[nodiscard]] Response add_reference(const Call& call);
   [[nodiscard]] Response show_reference(const Call& call);
@@ -146,6 +150,7 @@ class Api {
   void note(const store::Event& event);
   void follow_nodes(const Call& call, double seconds);
   [[nodiscard]] Response show_reference(const std::string& name);
+  void judge_bench(const runs::NodeBench& bench);
   [[nodiscard]] LogPlace logs_of(const Call& call);
   [[nodiscard]] Response answer_accepted(const control::Controller::Accepted& accepted);
   enum class Secrets { Hidden, Shown };
@@ -166,6 +171,7 @@ class Api {
   const plan::RunPlanner* planner_;
   control::SweepDriver* sweeps_;
   ExperimentReader experiment_reader_;
+  BenchBook benches_;
   std::once_flag looked_;
   Response findings_;  // once looked_
 };

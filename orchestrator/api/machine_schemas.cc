@@ -8,6 +8,7 @@
 #include "orchestrator/api/node_json.h"
 #include "orchestrator/api/schema_forms.h"
 #include "orchestrator/api/schemas.h"
+#include "orchestrator/runs/node_bench.h"
 #include "trainer/contract/environment_file.h"
 
 namespace regatta::orchestrator::api::forms {
@@ -17,7 +18,25 @@ void add_nodes(Json* all) {
   Json& json = *all;
   Json node = object({});
   add_record<ShownNode>(&node);
-  node = with(std::move(node), {{"suspicion", any_number()}, {"suspicion_why", text()}});
+  node = with(std::move(node), {{"suspicion", any_number()},
+                                {"suspicion_why", text()},
+                                {"bench", or_null(reference("BenchReport"))},
+                                {"bench_slow", text()}});
+  const Json changes = list_of(object({{"part", text()},
+                                       {"change", any_number()},
+                                       {"noise", any_number()},
+                                       {"figures", integer()},
+                                       {"slower", flag()}}));
+  json["BenchReport"] = object({{"id", text()},
+                                {"at", any_moment()},
+                                {"machine_kind", text()},
+                                {"load_average", any_number()},
+                                {"disturbed", flag()},
+                                {"fleet_nodes", integer()},
+                                {"against_fleet", changes},
+                                {"earlier", integer()},
+                                {"drift", changes},
+                                {"slow", text()}});
   json["Node"] = node;
   json["SlimNode"] = object({});
   const Json slim = slim_node(node["properties"]);
@@ -38,6 +57,41 @@ void add_nodes(Json* all) {
               {"total", integer()},
               {"next", or_null(text())},
               {"nodes", list_of({{"anyOf", {reference("SlimNode"), reference("Node")}}})}});
+}
+
+// docs/formats/platform_bench.md
+void add_benches(Json* all) {
+  const Json machine = optionally(
+      object({{"threads", integer()}, {"memory_bytes", integer()}, {"load_average", any_number()}}),
+      {{"processor", text()},
+       {"gpu", text()},
+       {"instruction_set", text()},
+       {"products", text()},
+       {"file_system", text()}});
+  const Json figure = object({{"name", text()},
+                              {"unit", one_of({"FLOP/s", "B/s", "samples/s", "s", "1"})},
+                              {"value", any_number()},
+                              {"spread", any_number()},
+                              {"repeats", integer()},
+                              {"better", one_of({"higher", "lower"})},
+                              {"work", text()}});
+  (*all)["PlatformBench"] =
+      optionally(object({{"format", integer()},
+                         {"workload", integer()},
+                         {"host", text()},
+                         {"at", any_moment()},
+                         {"utc", any_number()},
+                         {"seconds", any_number()},
+                         {"version", text()},
+                         {"machine", machine},
+                         {"figures", list_of(figure)},
+                         {"absent", list_of(object({{"name", text()}, {"why", text()}}))}}),
+                 {{"commit", text()}});
+  Json row = object({});
+  add_record<runs::NodeBench>(&row);
+  (*all)["NodeBench"] = with(std::move(row), {{"bench", reference("PlatformBench")}});
+  (*all)["NodeBenches"] = object({{"node", text()}, {"benches", list_of(reference("NodeBench"))}});
+  (*all)["NodeBenchRemoval"] = object({{"node", text()}, {"id", text()}});
 }
 
 // topology_json.h
@@ -203,6 +257,7 @@ void add_learning(Json* all) {
 
 void add_machines(Json* all) {
   add_nodes(all);
+  add_benches(all);
   add_topology(all);
   add_plan(all);
   add_environment(all);

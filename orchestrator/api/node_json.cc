@@ -23,10 +23,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array kSlimNodeKeys = {
-    "name",     "state",          "usable",       "reason",
-    "cpus",     "cpus_allocated", "memory_bytes", "memory_free_bytes",
-    "gpus",     "gpus_allocated", "partitions",   "runs",
-    "suspicion"};
+    "name",      "state",          "usable",       "reason",
+    "cpus",      "cpus_allocated", "memory_bytes", "memory_free_bytes",
+    "gpus",      "gpus_allocated", "partitions",   "runs",
+    "suspicion", "bench_slow"};
 
 // "not responding" as not_responding; "down, drained" is both.
 bool has_state(const slurm::NodeRow& row, const std::vector<std::string>& states) {
@@ -187,6 +187,10 @@ Json nodes_json(const NodesAnswer& answer, const NodeQuery& query) {
     const auto suspect = suspects.find(row->name);
     node["suspicion"] = suspect == suspects.end() ? 0.0 : rounded(suspect->second.score);
     node["suspicion_why"] = suspect == suspects.end() ? "" : suspect->second.why;
+    const auto bench = answer.benches.find(row->name);
+    const bool benched = bench != answer.benches.end();
+    node["bench"] = benched ? report_json(bench->second) : Json(nullptr);
+    node["bench_slow"] = benched ? compare::slow_text(bench->second) : "";
     list.push_back(query.full ? std::move(node) : slim_node(node));
   }
   Json taken = nullptr;

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "orchestrator/api/bench_book.h"
 #include "orchestrator/api/routes.h"
 #include "orchestrator/runs/fields.h"
 #include "orchestrator/slurm/node_suspicion.h"
@@ -58,6 +59,7 @@ struct NodesAnswer {
   std::map<std::string, std::string> run_by_token;  // of runs that are open
   std::vector<slurm::NodeEvent> events;             // of all nodes
   double now_utc = 0;
+  BenchReports benches;
 };
 
 // Which nodes, and how much of each; all of all where it does not say.

@@ -121,6 +121,8 @@ Json query_parameter(const Parameter& parameter) {
 
 std::string described(const std::string& name) {
   if (name == "id") return "of a run: its id, or its name where only one run has it";
+  if (name == "node") return "of a node, as `GET /nodes` has it";
+  if (name == "bench") return "the id of a bench of the node";
   if (name == "file") return "the name of a file that the checkpoint or the export has";
   return "of a checkpoint, its step, or `latest`";
 }

@@ -271,6 +271,17 @@ constexpr std::string_view kSweepFile =
     R"({"method": "random", "trials": 8, "objective": {"direction": "maximize"}, "parameters": )"
     R"({"optimizer.learning_rate": {"kind": "log_uniform", "low": 1e-5, "high": 1e-2}}}})";
 constexpr Parameters kNoQuery{};
+constexpr RouteAnswer kNodeBenchesAnswers[] = {{200, "NodeBenches"}};
+constexpr RouteAnswer kNewNodeBenchAnswers[] = {{201, "NodeBench", "the controller keeps it"},
+                                                {200, "NodeBench", "the same was there"}};
+constexpr RouteAnswer kNodeBenchRemovalAnswers[] = {{200, "NodeBenchRemoval"}};
+constexpr std::string_view kBench =
+    R"({"format": 1, "workload": 1, "host": "n1", "at": "2026-01-01T00:00:00Z", )"
+    R"("utc": 1767225600, "seconds": 97.5, "version": "0.1.0", )"
+    R"("machine": {"threads": 8, "memory_bytes": 34359738368, "load_average": 0.3}, )"
+    R"("figures": [{"name": "memory.cpu.copy", "unit": "B/s", "value": 9.5e9, "spread": 1e8, )"
+    R"("repeats": 7, "better": "higher", "work": "536870912 B"}], )"
+    R"("absent": [{"name": "transfer.cuda", "why": "no GPU"}]})";
 constexpr std::string_view kReference =
     R"({"name": "example", "threshold": 0.72, "evaluations": [[60.5, 150000, 0.41]]})";
 
@@ -287,6 +298,12 @@ std::vector<Route> Api::controller_routes() {
       {"GET", "run_file_schema", "what a run file may say", &Api::run_file_schema, kSchemaAnswers},
       {"GET", "nodes", "the machines, and the runs on them", &Api::nodes, kNodesAnswers,
        kNodesQuery},
+      {"GET", "nodes/{node}/benches", "the benches of a node that are kept, the newest first",
+       &Api::node_benches, kNodeBenchesAnswers},
+      {"POST", "nodes/{node}/benches", "keeps a bench of a node", &Api::add_node_bench,
+       kNewNodeBenchAnswers, kNoQuery, Needed, "PlatformBench", kBench},
+      {"DELETE", "nodes/{node}/benches/{bench}", "removes a bench of a node",
+       &Api::remove_node_bench, kNodeBenchRemovalAnswers},
       {"GET", "topology", "the machines that runs are planned for", &Api::topology,
        kTopologyAnswers, kTopologyQuery},
       {"GET", "topology/findings", "what is wrong with these machines", &Api::findings,

@@ -40,6 +40,7 @@ namespace regatta::orchestrator::cli {
   COMMAND(watch)    \
   COMMAND(doctor)   \
   COMMAND(nodes)    \
+  COMMAND(platform) \
   COMMAND(probe)    \
   COMMAND(topo)     \
   COMMAND(advise)   \

@@ -63,7 +63,7 @@ std::string bytes(const Amount& amount) {
 }
 
 struct Node {
-  std::string name, state, types, partitions, runs, reason, action, suspicion_why;
+  std::string name, state, types, partitions, runs, reason, action, suspicion_why, bench_slow;
   bool usable = false;
   double suspicion = 0;
   Amount gpus, cpus, memory;
@@ -93,6 +93,7 @@ Node node_of(const Json& json) {
   node.runs = base::join(texts_of(json, "runs"), ",");
   node.suspicion = number_of(json, "suspicion").value_or(0);
   node.suspicion_why = text_of(json, "suspicion_why");
+  node.bench_slow = text_of(json, "bench_slow");
   node.cpus = amount(node, number_of(json, "cpus"), number_of(json, "cpus_allocated"));
   const auto memory = number_of(json, "memory_bytes");
   node.memory = amount(node, memory, std::nullopt);
@@ -205,6 +206,23 @@ std::string suspect_table(std::vector<Node> nodes) {
   return "\n" + text::table(rows);
 }
 
+// Nodes that are slow by their benches.
+std::string bench_table(const std::vector<Node>& nodes) {
+  std::vector<std::vector<std::string>> rows = {{"SLOW", "IN ITS NEWEST BENCH"}};
+  std::size_t more = 0;
+  for (const Node& node : nodes) {
+    if (node.bench_slow.empty()) continue;
+    if (rows.size() > kMostProblems) {
+      ++more;
+      continue;
+    }
+    rows.push_back({node.name, node.bench_slow});
+  }
+  if (rows.size() == 1) return "";
+  return "\n" + text::table(rows) +
+         (more > 0 ? "and " + std::to_string(more) + " more; -o json has them all\n" : "");
+}
+
 std::string reservation_table(const Json& answer) {
   const Json reservations = answer.value("reservations", Json::array());
   if (!reservations.is_array() || reservations.empty()) return "";
@@ -253,7 +271,7 @@ std::string nodes_text(const Json& answer, const std::vector<std::string>& names
     }
   }
   if (nodes.empty()) return "";
-  return group_table(nodes) + problem_table(nodes) + suspect_table(nodes) +
+  return group_table(nodes) + problem_table(nodes) + suspect_table(nodes) + bench_table(nodes) +
          reservation_table(answer);
 }
 

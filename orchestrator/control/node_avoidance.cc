@@ -60,14 +60,14 @@ void NodeAvoidance::blame_dead_nodes() {
 void NodeAvoidance::judge(const std::optional<runs::AttemptNumber>& attempt,
                           const std::vector<slurm::NodeEvent>& events) {
   if (attempt || !events.empty()) store_.judge(attempt, events);
-  if (events.empty()) return;
-  events_.reset();
-  ++judgements_;
 }
 
-// Read once, and again after every judgement; what has faded is left out.
+// Read once, and again after every judgement, also of a bench that somebody sent; what has faded is
+// left out.
 const std::vector<slurm::NodeEvent>& NodeAvoidance::events() {
-  if (!events_) {
+  const std::int64_t judgements = store_.judgements();
+  if (!events_ || judgements_ != judgements) {
+    judgements_ = judgements;
     events_ = store_.node_events();
     std::erase_if(*events_, [this](const slurm::NodeEvent& event) {
       return slurm::is_forgotten(event, clock_.utc_seconds(), {});
@@ -142,7 +142,8 @@ std::vector<std::string> NodeAvoidance::suspects_among(
 void NodeAvoidance::tell_waiting_job(const runs::Run& run, const std::string& handle,
                                      Avoidance* avoidance) {
   const double now = clock_.monotonic_seconds();
-  if (!may_tell_ || (avoidance->judgements == judgements_ && now < avoidance->look_again)) return;
+  const std::int64_t judgements = store_.judgements();
+  if (!may_tell_ || (avoidance->judgements == judgements && now < avoidance->look_again)) return;
   const trainer::contract::SlurmResources wanted = resources_of(run);
   std::vector<std::string> nodes;
   if (!events().empty()) {
@@ -150,7 +151,7 @@ void NodeAvoidance::tell_waiting_job(const runs::Run& run, const std::string& ha
     const auto usable = scheduler_.usable_nodes(wanted);
     if (usable) nodes = suspects_among(usable, wanted.min_nodes);
   }
-  avoidance->judgements = judgements_;
+  avoidance->judgements = judgements;
   avoidance->look_again = now + kAvoidedAgainSeconds;
   if (nodes == avoidance->avoided) return;
   may_tell_ = false;

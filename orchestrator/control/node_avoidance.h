@@ -17,7 +17,7 @@ namespace regatta::orchestrator::control {
 // What is known of a launch, by its owner.
 struct Avoidance {
   std::vector<std::string> avoided;  // what the scheduler was told
-  int judgements = -1;               // when that was looked at last, and
+  std::int64_t judgements = -1;      // when that was looked at last, and
   double look_again = 0;             // when to do so though nothing was judged: suspicions fade
 };
 
@@ -69,8 +69,8 @@ class NodeAvoidance {
   runs::Scheduler& scheduler_;
   std::optional<std::vector<slurm::NodeEvent>> events_;  // nothing: to be read from the store
   std::vector<EarlyEnd> early_ends_;
-  double dead_looked_ = 0;  // monotonic seconds
-  int judgements_ = 0;
+  double dead_looked_ = 0;       // monotonic seconds
+  std::int64_t judgements_ = 0;  // Store::judgements() of events_
   bool may_tell_ = true;
 };
 

@@ -24,6 +24,7 @@ constexpr BlameWord kBlameWords[] = {
     {Blame::Prolog, "prolog", "prolog failed"},
     {Blame::Hung, "hung", "a rank hung"},
     {Blame::Corrupted, "corrupted", "a rank computed wrong numbers"},
+    {Blame::Slow, "slow", "slow in its bench"},
     {Blame::Shared, "shared", "early end with no node named"},
     {Blame::Worked, "worked", "good work"},
 };
@@ -49,10 +50,20 @@ std::vector<NodeEvent> incidents(std::vector<NodeEvent> events, double now_utc,
     const bool b_failed = b.blame != Blame::Worked;
     return std::pair(a.utc, a_failed) < std::pair(b.utc, b_failed);
   });
+  // Of benches the newest says how fast the node is; what earlier ones said is no longer so.
+  bool seen = false;
+  for (auto event = events.rbegin(); event != events.rend(); ++event) {
+    if (event->blame != Blame::Slow) continue;
+    if (seen) event->weight = 0;
+    seen = true;
+  }
+  std::erase_if(events, [](const NodeEvent& event) {
+    return event.blame == Blame::Slow && event.weight <= 0;
+  });
   std::vector<NodeEvent> out;
   std::map<std::string, std::pair<std::size_t, double>> last;  // by run: where in out, since when
   for (NodeEvent& event : events) {
-    if (event.blame == Blame::Worked) {
+    if (event.blame == Blame::Worked || event.blame == Blame::Slow) {
       out.push_back(std::move(event));
       continue;
     }
@@ -88,8 +99,10 @@ bool is_explained(const NodeEvent& event, const std::vector<NodeEvent>& events,
   if (event.blame != Blame::Shared) return false;
   return std::any_of(events.begin(), events.end(), [&](const NodeEvent& other) {
     const double later = other.utc - event.utc;
-    return other.blame != Blame::Shared && other.blame != Blame::Worked && other.run == event.run &&
-           later >= -policy.same_seconds && later < kNamedSeconds;
+    const bool names =
+        other.blame != Blame::Shared && other.blame != Blame::Worked && other.blame != Blame::Slow;
+    return names && other.run == event.run && later >= -policy.same_seconds &&
+           later < kNamedSeconds;
   });
 }
 

@@ -17,6 +17,7 @@ enum class Blame {
   Prolog,        // its prolog failed
   Hung,          // a rank on it stood still
   Corrupted,     // a rank on it computed wrong gradients, or has wrong weights
+  Slow,          // its newest bench is slower than others', or than its own earlier ones
   Shared,        // an attempt ended early and nobody named a node: each of its nodes has a share
   Worked,        // no blame: an attempt of at least kWorkedSeconds ended well on it
 };
@@ -24,8 +25,12 @@ inline constexpr double kWorkedSeconds = 600;
 // A node that is named within this time after an early end takes all the blame for it.
 inline constexpr double kNamedSeconds = 600;
 
-// "node failed", "launch failed", "prolog", "hung", "corrupted", "shared", "worked": as the store
-// keeps them.
+// Of a slow node, whose newest bench alone counts: below the threshold, so that nothing but a
+// failure beside it has a node avoided.
+inline constexpr double kSlowWeight = 0.5;
+
+// "node failed", "launch failed", "prolog", "hung", "corrupted", "slow", "shared", "worked": as the
+// store keeps them.
 [[nodiscard]] std::string_view to_string(Blame blame);
 [[nodiscard]] std::optional<Blame> parse_blame(std::string_view text);
 
@@ -35,7 +40,8 @@ struct NodeEvent {
   Blame blame = Blame::NodeFailed;
   std::string run;    // its id
   std::string words;  // of the scheduler; for people, may be empty
-  // 0 to 1; below 1 only for Shared: 1/n of an attempt on n nodes. Not used for Worked.
+  // 0 to 1; below 1 only for Shared, 1/n of an attempt on n nodes, and for Slow: kSlowWeight, or 0
+  // once a newer bench is as fast as others. Not used for Worked.
   double weight = 1;
 };
 

@@ -94,6 +94,8 @@ const std::vector<EventKind>& event_kinds() {
       {"node.appeared", "Slurm has a new node"},
       {"node.disappeared", "Slurm has a node no more"},
       {"node.flapping", "a node changed so often that nothing more is told of it for a while"},
+      {"node.benched", "somebody had the controller keep a bench of a node"},
+      {"node.bench_removed", "somebody removed a bench of a node"},
       {"webhook.dead", "a webhook failed for days, and is tried no more"},
       {"webhook.revived", "somebody had a webhook tried again"},
       {"webhook.skipped", "somebody had a webhook go on without an event"},
@@ -313,6 +315,7 @@ void EventLog::note_record(const runs::Run& run, const runs::Attempt& attempt,
 void EventLog::note_blame(const slurm::NodeEvent& blame) {
   // What no node is named for, the end of its attempt tells.
   if (blame.blame == slurm::Blame::Worked || blame.blame == slurm::Blame::Shared) return;
+  if (blame.weight == 0) return;  // a slow node is slow no longer
   Event event = of("node.blamed", blame.utc, std::string(slurm::to_string(blame.blame)));
   if (!blame.words.empty()) event.words += ": " + blame.words;
   event.run = blame.run;
@@ -331,6 +334,14 @@ void EventLog::note_wish(runs::RunNumber run, const char* kind, const std::strin
                          const std::string& words) {
   Event event = of(kind, 0, words);
   event.run = id_of(run);
+  event.by = by;
+  note(std::move(event));
+}
+
+void EventLog::note_bench(const char* kind, const std::string& node, const std::string& by,
+                          const std::string& id) {
+  Event event = of(kind, 0, "bench " + id);
+  event.node = node;
   event.by = by;
   note(std::move(event));
 }

@@ -39,6 +39,10 @@ class EventLog {
   void note_wish(runs::RunNumber run, const char* kind, const std::string& by,
                  const std::string& words = {});
 
+  // What somebody had done with a bench of a node.
+  void note_bench(const char* kind, const std::string& node, const std::string& by,
+                  const std::string& id);
+
   // What somebody asked for that is about no run.
   void note_asked(const char* kind, const std::string& by, const std::string& words);
 

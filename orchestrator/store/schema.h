@@ -481,6 +481,22 @@ ALTER TABLE runs ADD COLUMN batch_size INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE attempts ADD COLUMN batches TEXT NOT NULL DEFAULT '';
 )sql";
 
+// Benches of nodes; bench: its JSON.
+constexpr const char* kNodeBenches = R"sql(
+CREATE TABLE node_benches (
+  number INTEGER PRIMARY KEY,
+  node TEXT NOT NULL,
+  id TEXT NOT NULL,
+  utc REAL NOT NULL,
+  added_utc REAL NOT NULL,
+  machine_kind TEXT NOT NULL,
+  workload INTEGER NOT NULL,
+  bench TEXT NOT NULL,
+  UNIQUE (node, id)
+);
+CREATE INDEX node_benches_by_time ON node_benches(node, utc, id);
+)sql";
+
 constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kVersion3,        kVersion4,
                                      kVersion5,        kVersion6,
@@ -493,7 +509,7 @@ constexpr const char* kVersions[] = {kVersion1,        kVersion2,
                                      kLearningRate,    kListIndexes,
                                      kListGeneration,  kEvaluationMetrics,
                                      kRankTable,       kBubbles,
-                                     kGrowingBatches};
+                                     kGrowingBatches,  kNodeBenches};
 // Their rows are numbered across all of them.
 constexpr const char* kTablesWithCursor[] = {"steps", "evaluations", "checkpoints", "warnings"};
 constexpr int kStepBlocksVersion = 15;

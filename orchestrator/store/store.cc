@@ -15,6 +15,7 @@
 #include "orchestrator/runs/record_fields.h"
 #include "orchestrator/store/backup.h"
 #include "orchestrator/store/migration.h"
+#include "orchestrator/store/on_disk.h"
 #include "orchestrator/store/roll_ups.h"
 #include "orchestrator/store/row_fields.h"
 #include "orchestrator/store/rows.h"
@@ -37,27 +38,6 @@ constexpr int kRowsOfAPiece = 2000;
 constexpr std::chrono::milliseconds kBetweenPieces(2);
 
 constexpr double kLogLookSeconds = 1;  // between two looks at the length of the log
-
-// What is committed while one lives is on the disk before the next step is taken: somebody was told
-// of it, or a job is started because of it. The rest is read again from the run directories, so a
-// loss of power may take it. Not within a transaction.
-class OnDisk {
- public:
-  explicit OnDisk(Database& database) : database_(database) {
-    database_.execute("PRAGMA synchronous = FULL");
-  }
-  ~OnDisk() {
-    try {
-      database_.execute("PRAGMA synchronous = NORMAL");
-    } catch (const base::Error&) {  // slower from here on
-    }
-  }
-  OnDisk(const OnDisk&) = delete;
-  OnDisk& operator=(const OnDisk&) = delete;
-
- private:
-  Database& database_;
-};
 
 }  // namespace
 
@@ -535,6 +515,7 @@ void Store::judge(const std::optional<runs::AttemptNumber>& attempt,
         .run();
   }
   transaction.commit();
+  if (!events.empty()) ++judgements_;
 }
 
 void Store::put_node_news(const slurm::NodeNews& news, double utc) {
@@ -556,45 +537,6 @@ void Store::write_attempt(const runs::Run& run, const runs::Attempt& attempt) {
   events_->note_end(run, attempt);
   static const std::string sql = change("attempts", "row", columns_of<runs::Attempt>());
   write_row(*writer_, sql, RowBinder::Which::NotFixed, attempt, runs::row_of(attempt.row));
-}
-
-bool Store::add_reference(const runs::ReferenceCurve& curve, const std::string& by) {
-  const auto lock = lock_writes();
-  const OnDisk on_disk(*writer_);
-  Transaction transaction(*writer_);
-  {
-    Statement ask = writer_->prepare(
-        "SELECT " + selection(columns_of<runs::ReferenceCurve>(), "reference_curves") +
-        " FROM reference_curves WHERE name = ?1");
-    ask.bind(curve.about.name);
-    if (ask.step()) {
-      runs::ReferenceCurve there = read_row<runs::ReferenceCurve>(ask);
-      there.about.imported_utc = curve.about.imported_utc;
-      if (there == curve) return false;
-      throw base::Error(base::Code::Conflict, "another reference has the name " + curve.about.name +
-                                                  "; use another name, or remove that one first");
-    }
-  }
-  static const std::string sql =
-      insertion("INSERT INTO reference_curves", {}, columns_of<runs::ReferenceCurve>());
-  write_row(*writer_, sql, RowBinder::Which::All, curve);
-  events_->note_asked("reference.added", by, curve.about.name);
-  transaction.commit();
-  return true;
-}
-
-bool Store::remove_reference(const std::string& name, const std::string& by) {
-  const auto lock = lock_writes();
-  const OnDisk on_disk(*writer_);
-  std::int64_t removed = 0;
-  write_anyhow([&] {
-    Transaction transaction(*writer_);
-    writer_->prepare("DELETE FROM reference_curves WHERE name = ?1").bind(name).run();
-    removed = writer_->changes();
-    if (removed > 0) events_->note_asked("reference.removed", by, name);
-    transaction.commit();
-  });
-  return removed > 0;
 }
 
 }  // namespace regatta::orchestrator::store

@@ -3,6 +3,7 @@
 // directories.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -140,6 +141,8 @@ class Store : public StoreReads {
   // nothing; without one the events alone are kept.
   void judge(const std::optional<runs::AttemptNumber>& attempt,
              const std::vector<slurm::NodeEvent>& events);
+  // Another number once events of nodes were added. From any thread.
+  [[nodiscard]] std::int64_t judgements() const { return judgements_; }
   // What has happened to nodes, and what is known of them from here on, all or nothing.
   void put_node_news(const slurm::NodeNews& news, double utc);
   // Writes the records of one read, and the attempt and the run as they are after them, all or
@@ -152,6 +155,16 @@ class Store : public StoreReads {
   bool add_reference(const runs::ReferenceCurve& curve, const std::string& by = {});
   // False where there is none. On a full disk, too.
   bool remove_reference(const std::string& name, const std::string& by = {});
+
+  // Benches of nodes. False, and nothing changed, where the same is there. Of a node's the newest
+  // kMostBenchesOfNode stay; Code::Conflict for one that is older than these, and for one more node
+  // than kMostBenchedNodes.
+  bool add_node_bench(const runs::NodeBench& bench, const std::string& by = {});
+  // False where there is none. On a full disk, too.
+  bool remove_node_bench(const std::string& node, const std::string& id,
+                         const std::string& by = {});
+  // Another number once benches were added or removed. From any thread.
+  [[nodiscard]] std::int64_t bench_changes() const { return bench_changes_; }
 
   // What is kept of the steps of runs that have ended; roll_up() does a piece of it for one run,
   // and is false when nothing is left to do for it now.
@@ -219,6 +232,7 @@ class Store : public StoreReads {
   std::int64_t next_cursor_ = 1;
   std::int64_t next_run_ = 1, next_attempt_ = 1;
   std::set<runs::RunNumber> removed_;
+  std::atomic<std::int64_t> bench_changes_ = 0, judgements_ = 0;
   std::unique_ptr<ReaderPool> own_readers_, request_readers_;
   std::unique_ptr<IntegrityCheck> check_;  // null: not asked for
   std::unique_ptr<RollUps> roll_ups_;      // null: not asked for

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "orchestrator/runs/metrics.h"
+#include "orchestrator/runs/node_bench.h"
 #include "orchestrator/runs/reference.h"
 #include "orchestrator/runs/run.h"
 #include "orchestrator/slurm/node_changes.h"
@@ -181,6 +182,12 @@ struct TaggedRun {
   std::optional<double> started_utc, ended_utc;  // of its first step; of its end
   std::vector<std::string> tags;
 };
+struct BenchedNode {
+  std::string node;
+  std::string ids;  // of all its benches, which a change of them changes
+
+  bool operator==(const BenchedNode&) const = default;
+};
 struct OpenLaunch {
   std::string run;  // its id
   runs::Launch launch;
@@ -284,6 +291,10 @@ class StoreReads {
   // Reference curves: those whose name comes after this one, by name; "": from the first on.
   [[nodiscard]] std::vector<runs::Reference> references(const std::string& after, int limit);
   [[nodiscard]] std::optional<runs::ReferenceCurve> reference(const std::string& name);
+
+  // Benches of a node, the newest first; and all nodes that have some, by name.
+  [[nodiscard]] std::vector<runs::NodeBench> node_benches(const std::string& node);
+  [[nodiscard]] std::vector<BenchedNode> benched_nodes();
 
  protected:
   StoreReads() = default;

@@ -44,11 +44,25 @@ TEST(Statistics, MeanIsTheSumByTheCount) {
   EXPECT_EQ(mean({0.5, 0.25}), 0.375);
 }
 
+TEST(Statistics, RobustDeviationIsThatOfNormalValuesWhateverAFewSay) {
+  EXPECT_EQ(robust_deviation({7}), 0);
+  EXPECT_DOUBLE_EQ(robust_deviation({1, 2, 3, 4, 5}), 1.4826);    // distances 2 1 0 1 2
+  EXPECT_DOUBLE_EQ(robust_deviation({1, 2, 3, 4, 1e9}), 1.4826);  // distances 2 1 0 1 ∞
+  EXPECT_DOUBLE_EQ(robust_deviation({10, 14}), 2 * 1.4826);       // median 12
+  EXPECT_EQ(robust_deviation({5, 5, 5, 900}), 0) << "more than half are equal";
+  std::vector<double> quantiles;  // of the normal distribution with deviation 3: ±0.6745·3 …
+  for (const double z : {-1.2816, -0.5244, 0.0, 0.5244, 1.2816, -0.6745, 0.6745}) {
+    quantiles.push_back(100 + 3 * z);
+  }
+  EXPECT_NEAR(robust_deviation(quantiles), 3, 1e-3);
+}
+
 TEST(Statistics, NanGoesIntoEveryResult) {
   EXPECT_TRUE(std::isnan(median({1, kNan, 2})));
   EXPECT_TRUE(std::isnan(median_or({kNan}, 0)));
   EXPECT_TRUE(std::isnan(percentile({1, 2, kNan}, 0)));
   EXPECT_TRUE(std::isnan(mean({1, kNan})));
+  EXPECT_TRUE(std::isnan(robust_deviation({1, kNan, 2})));
 }
 
 TEST(Statistics, OfNothingThereIsNone) {
@@ -57,6 +71,7 @@ TEST(Statistics, OfNothingThereIsNone) {
   EXPECT_DEATH((void)median({}), "at least one value");
   EXPECT_DEATH((void)percentile({}, 0.5), "at least one value");
   EXPECT_DEATH((void)mean({}), "at least one value");
+  EXPECT_DEATH((void)robust_deviation({}), "at least one value");
 }
 
 TEST(Statistics, ShareOfAPercentileIsFromZeroToOne) {

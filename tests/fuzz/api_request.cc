@@ -147,5 +147,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     request.body.clear();
     check(world.handle(request).status == 200, "what was added can be removed");
   }
+  if (response.status == 201 && request.path.ends_with("/benches")) {
+    request.method = "DELETE";
+    request.path += "/" + nlohmann::json::parse(response.body).value("id", "");
+    request.query.clear();
+    request.body.clear();
+    check(world.handle(request).status == 200, "a bench that was added can be removed");
+  }
   return 0;
 }

@@ -134,6 +134,10 @@ class Distinct {
     fill(name, address, position, delivered, delivered_utc, failures, failing_since_utc,
          next_try_utc, dead, error);
   }
+  void set(orchestrator::runs::NodeBench& r) {
+    auto& [node, id, utc, added_utc, kind, workload, text] = r;
+    fill(node, id, utc, added_utc, kind, workload, text);
+  }
 
   void set(std::int64_t& value) { value = ++count_; }
   void set(int& value) { value = ++count_; }

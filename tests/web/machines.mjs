@@ -23,6 +23,8 @@ export function makeNode(n, fields = {}) {
     runs: [],
     suspicion: 0,
     suspicion_why: "",
+    bench: null,
+    bench_slow: "",
     ...fields,
   };
 }
@@ -143,7 +145,7 @@ export function answerOfMachines(fixture, { pathname, searchParams: asked }) {
   const after = asked.get("after");
   const begin = after == null ? 0 : found.findIndex(({ name }) => name === after) + 1;
   const nodes = found.slice(begin, begin + limit);
-  const slim = ({ slurm_state, action, features, suspicion_why, ...rest }) => rest;
+  const slim = ({ slurm_state, action, features, suspicion_why, bench, ...rest }) => rest;
   return {
     scheduler: "slurm_cli",
     taken_at: new Date(Date.now() - 12_000).toISOString(),

@@ -18,6 +18,7 @@
 #include "trainer/bench/bench_overlap.h"
 #include "trainer/bench/bench_plan.h"
 #include "trainer/bench/bench_step.h"
+#include "trainer/bench/platform_command.h"
 #include "trainer/plugins/make_device.h"
 #include "trainer/run/stop_signals.h"
 #include "trainer/step/train_loop.h"
@@ -551,6 +552,7 @@ struct BenchCommands::Commands {
   command_line::BenchCheckpoint checkpoint{machine};
   command_line::BenchComm comm{machine};
   command_line::BenchPlan plan{machine};
+  PlatformCommand platform{machine.place, machine.cores};
   struct Command {
     CLI::App* app;
     std::function<int()> body;
@@ -576,6 +578,7 @@ void BenchCommands::add(CLI::App& program) {
   add(commands_->checkpoint);
   add(commands_->comm);
   add(commands_->plan);
+  add(commands_->platform);
 }
 
 int BenchCommands::run() {

@@ -29,6 +29,7 @@ struct BenchPlace {
   plugins::DevicePlace device;
   ranks::Variables variables;
   std::vector<std::string> arguments;  // of this process, to start others like it
+  std::string commit{};                // that the program was built from; empty: not known
 };
 
 // Calls body on each of config.ranks ranks: in this process, if it is one of them or the only one;

@@ -389,9 +389,11 @@ int run_program(int argc, char** argv) {
   PredictCommand predict(device_place());
   ExportCommand exporter;
   ImportCommand importer;
-  bench::BenchCommands bench(
-      {device_place(), ranks::process_variables(), {argv + std::min(argc, 1), argv + argc}},
-      base::usable_cores());
+  bench::BenchCommands bench({device_place(),
+                              ranks::process_variables(),
+                              {argv + std::min(argc, 1), argv + argc},
+                              base::build_commit()},
+                             base::usable_cores());
   struct Command {
     CLI::App* app;
     std::function<int()> body;

@@ -11,6 +11,7 @@
 #include "orchestrator/api/api.h"
 #include "tests/checkpoint/samples.h"
 #include "tests/orchestrator/control/controller_fixture.h"
+#include "trainer/contract/platform_bench.h"
 
 namespace regatta::orchestrator::api {
 namespace {
@@ -122,6 +123,24 @@ TEST_F(AuditTest, SoDoesEachChangeOfAReference) {
   EXPECT_THAT(told_of("uid 1001"), ElementsAre("reference.added"));
   EXPECT_THAT(told_of("uid 1003"), ElementsAre("reference.removed"));
   for (const char* const asker : {"uid 1002", "uid 1004", "uid 1005"})
+    EXPECT_THAT(told_of(asker), IsEmpty());
+}
+
+TEST_F(AuditTest, SoDoesEachChangeOfABench) {
+  trainer::contract::PlatformBench bench;
+  bench.host = "elsewhere";
+  bench.utc = 1000;
+  const std::string body = trainer::contract::to_json(bench).dump();
+  EXPECT_EQ(ask(1001, "POST", "nodes/n1/benches", body).status, 201);
+  EXPECT_EQ(ask(1002, "POST", "nodes/n1/benches", body).status, 200) << "it is kept already";
+  const Response listed = ask(1003, "GET", "nodes/n1/benches");
+  const std::string id = AuditJson::parse(listed.body)["benches"][0]["id"];
+  EXPECT_EQ(ask(1004, "DELETE", "nodes/n2/benches/" + id).status, 404) << "of another node";
+  EXPECT_EQ(ask(1005, "DELETE", "nodes/n1/benches/" + id).status, 200);
+  EXPECT_EQ(ask(1006, "DELETE", "nodes/n1/benches/" + id).status, 404);
+  EXPECT_THAT(told_of("uid 1001"), ElementsAre("node.benched"));
+  EXPECT_THAT(told_of("uid 1005"), ElementsAre("node.bench_removed"));
+  for (const char* const asker : {"uid 1002", "uid 1003", "uid 1004", "uid 1006"})
     EXPECT_THAT(told_of(asker), IsEmpty());
 }
 

@@ -867,7 +867,7 @@ def sweep_is_stopped(api, sweep):
 
 def the_examples_in_it_are_taken(api, data):
     """Each body of an example is sent to its address; none is refused for what it says."""
-    names = {"id": api("GET", "/runs", query="name=long")[1]["runs"][0]["id"], "name": "latest"}
+    names = {"id": api("GET", "/runs", query="name=long")[1]["runs"][0]["id"], "name": "latest", "node": "node01"}
     over = api("POST", "/runs", RUN.format(name="extended", data=data, steps=5))[1]["id"]
     api.wait(over, OVER)
     sent = 0
@@ -917,7 +917,7 @@ def each_example_of_a_parameter_is_taken(api, names):
 
 def each_parameter_is_checked(api, _):
     """A value that its schema does not allow is 400 and named; and so is a parameter that is not there."""
-    names = {"id": "nobody", "name": "latest", "file": "config.json"}
+    names = {"id": "nobody", "name": "latest", "file": "config.json", "node": "node01", "bench": "0123456789ab"}
     for template, methods in api.document.json["paths"].items():
         for method, operation in methods.items():
             if template in ("/tickets", "/session"):
@@ -1178,6 +1178,56 @@ def curves_of_others_are_kept(api, data):
     assert api("GET", "/references")[1]["references"] == []
 
 
+def benches_of_nodes_are_kept(api, data):
+    """`regatta platform` against the routes: four machines of which one copies at half the rate."""
+    def regatta(*words, code=0):
+        done = subprocess.run([BUILD / "orchestrator" / "regatta", *words, "--server",
+                               f"unix:{api.controller.data}/controller.sock"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == code, done
+        return done.stdout if code == 0 else done.stderr
+
+    def bench(host, rate, utc=1767225600):
+        return {"format": 1, "workload": 1, "host": host, "at": "2026-01-01T00:00:00.000Z", "utc": utc, "seconds": 5, "version": "0.1.0",
+                "machine": {"processor": "P", "threads": 2, "memory_bytes": 1, "load_average": 0.0}, "absent": [],
+                "figures": [{"name": "memory.cpu.copy", "unit": "B/s", "value": rate, "spread": rate / 100, "repeats": 7,
+                             "better": "higher", "work": "8 B"}]}
+    machine, = (node["name"] for node in api("GET", "/nodes")[1]["nodes"])
+    folder = data.parent / "benches"
+    folder.mkdir()
+    for name, rate in (("a", 1e9), ("b", 1.01e9), ("c", 0.99e9), ("here", 5e8)):
+        (folder / f"{name}.json").write_text(json.dumps(bench(f"{name}-host", rate)))
+    told = regatta("platform", "keep", *(folder / f"{name}.json" for name in "abc"))
+    assert [line.split(":")[0] for line in told.splitlines()] == ["a-host", "b-host", "c-host"], told
+    regatta("platform", "keep", folder / "here.json", "--node", machine)
+    kept, = api("GET", "/nodes/{node}/benches", node=machine)[1]["benches"]
+    assert kept["bench"] == json.loads((folder / "here.json").read_text()) and kept["machine_kind"] == "P, 2 threads", kept
+    assert api("POST", "/nodes/{node}/benches", bench("here-host", 5e8), node=machine) == (200, kept)
+    full = api("GET", "/nodes", query="full=true")[1]["nodes"][0]
+    assert full["bench"]["id"] == kept["id"] and full["bench"]["fleet_nodes"] == 4, full
+    change, = full["bench"]["against_fleet"]
+    assert change["part"] == "memory" and change["slower"] and abs(change["change"] + 1 - 5e8 / 0.995e9) < 1e-3, change  # the middle of four
+    assert 0.4 < full["suspicion"] <= 0.5 and "slow in its bench" in full["suspicion_why"], full
+    assert api("GET", "/nodes")[1]["nodes"][0]["bench_slow"] == full["bench_slow"] == full["bench"]["slow"], full
+    assert "slower than the median of 4 nodes of its kind in memory" in regatta("nodes")
+    assert regatta("platform", "ls", machine).splitlines()[1].split()[0] == kept["id"]
+    assert [row["id"] for row in json.loads(regatta("platform", "ls", machine, "-o", "json"))["benches"]] == [kept["id"]]
+    (folder / "bad.json").write_text("{}")
+    (folder / "long.json").write_text(" " * 300_000)
+    for name, why in (("bad", "'format' is missing"), ("long", "larger than")):
+        told = regatta("platform", "keep", folder / "a.json", folder / f"{name}.json", code=7)
+        assert why in told and told.count("\n") == 1, told
+    for body in ("", "x", "[" * 100_000, bench("x", -1), bench("x", 1e9, 4e9)):
+        assert api("POST", "/nodes/{node}/benches", body, node="x")[0] == 422, body
+    assert api("POST", "/nodes/{node}/benches", bench("x", 1e9), node="a b".replace(" ", "%20"))[0] == 422
+    assert regatta("platform", "rm", machine, kept["id"]) == f"{machine}: bench {kept['id']} removed\n"
+    assert api("DELETE", "/nodes/{node}/benches/{bench}", node=machine, bench=kept["id"])[0] == 404
+    other, = api("GET", "/nodes/{node}/benches", node="a-host")[1]["benches"]
+    assert api("DELETE", "/nodes/{node}/benches/{bench}", node="a-host", bench=other["id"]) == (200, {"node": "a-host", "id": other["id"]})
+    assert "no bench of" in regatta("platform", "ls", machine)
+    kinds = [event["kind"] for event in api("GET", "/events", query=f"node={machine}")[1]["events"]]
+    assert kinds[-3:] == ["node.benched", "node.blamed", "node.bench_removed"], kinds
+
+
 def tensorboard_reads_what_is_exported(api, data):
     """Another reader of the event file, against the journals."""
     runs = api("GET", "/runs", query="name=long")[1]["runs"]
@@ -1285,7 +1335,7 @@ CASES = [the_document_is_served_and_is_the_one_in_the_docs, agreed_answers_are_a
          attempts_and_evaluations_are_what_the_journals_say, the_schema_of_run_files_is_that_of_their_reader,
          the_schemas_of_sections_are_those_of_their_readers,
          the_examples_in_it_are_taken, what_happened_is_told, each_parameter_is_checked, access_is_as_it_says,
-         answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, sweeps_are_tried_and_stopped,
+         answers_are_tagged_and_compressed, the_command_line_lists_what_the_api_does, curves_of_others_are_kept, benches_of_nodes_are_kept, sweeps_are_tried_and_stopped,
          experiments_are_tables_of_their_runs, tensorboard_reads_what_is_exported,
          an_extended_run_is_one_curve, machines_are_those_of_the_file, receivers_are_told_of, nothing_in_it_was_left_out]
 

@@ -139,6 +139,24 @@ api::NodesAnswer six_nodes() {
   return answer;
 }
 
+TEST(NodesText, ASlowNodeSaysInWhat) {
+  api::NodesAnswer answer = six_nodes();
+  EXPECT_THAT(cli::nodes_text(api::nodes_json(answer), {}), Not(HasSubstr("SLOW")));
+  compare::BenchReport report;
+  report.fleet = 8;
+  report.against_fleet = {{"product", 0.01, 0.01, 6, false}, {"memory", -0.12, 0.01, 3, true}};
+  answer.benches["node03"] = report;
+  answer.benches["node01"] = compare::BenchReport();
+  const std::string text = cli::nodes_text(api::nodes_json(answer), {});
+  EXPECT_THAT(text,
+              HasSubstr("SLOW    IN ITS NEWEST BENCH\nnode03  12 % slower than the median of 8 "
+                        "nodes of its kind in memory\n"));
+  const auto json = api::nodes_json(answer)["nodes"];
+  EXPECT_TRUE(json[1]["bench"].is_null());
+  EXPECT_EQ(json[2]["bench"]["against_fleet"][1]["change"], -0.12);
+  EXPECT_EQ(api::slim_node(json[2])["bench_slow"], json[2]["bench_slow"]);
+}
+
 TEST(NodeTable, KeepsWhatItKnewAndSaysWhatIsMissing) {
   slurm::NodeTable table;
   EXPECT_FALSE(table.snapshot().taken_utc);

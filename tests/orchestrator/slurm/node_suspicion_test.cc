@@ -21,7 +21,7 @@ slurm::NodeEvent event(double ago, slurm::Blame blame, const std::string& run = 
 TEST(NodeSuspicion, BlamesHaveWordsThatAreReadAgain) {
   for (const slurm::Blame blame :
        {slurm::Blame::NodeFailed, slurm::Blame::LaunchFailed, slurm::Blame::Prolog,
-        slurm::Blame::Hung, slurm::Blame::Shared, slurm::Blame::Worked}) {
+        slurm::Blame::Hung, slurm::Blame::Slow, slurm::Blame::Shared, slurm::Blame::Worked}) {
     EXPECT_EQ(slurm::parse_blame(slurm::to_string(blame)), blame);
   }
   EXPECT_EQ(slurm::parse_blame("node failed"), slurm::Blame::NodeFailed);
@@ -51,8 +51,31 @@ TEST(NodeSuspicion, ANodeThatIsNamedTakesAllTheBlame) {
   EXPECT_EQ(nodes_blamed(-61, "a", slurm::Blame::NodeFailed), all) << "before";
   EXPECT_EQ(nodes_blamed(0, "b", slurm::Blame::NodeFailed), all) << "another run's";
   EXPECT_EQ(nodes_blamed(0, "a", slurm::Blame::Shared), all);
+  EXPECT_EQ(nodes_blamed(0, "a", slurm::Blame::Slow), all) << "to be slow explains no end";
   EXPECT_EQ(nodes_blamed(100, "a", slurm::Blame::Worked),
             (std::vector<std::string>{"node01", "node03"}));
+}
+
+TEST(NodeSuspicion, ASlowNodeIsWatchedAndNotAvoidedByThatAlone) {
+  const auto bench = [](double ago, double weight = slurm::kSlowWeight) {
+    return event(ago, slurm::Blame::Slow, "", weight);
+  };
+  const auto avoided = [](const std::vector<slurm::NodeEvent>& events) {
+    return !slurm::nodes_to_avoid(events, kNow, {}, {"node01", "node02"}, 1).empty();
+  };
+  EXPECT_EQ(slurm::score({bench(0)}, kNow, {}), 0.5);
+  EXPECT_EQ(slurm::score({bench(2 * kHour)}, kNow, {}), 0.25) << "it fades as all do";
+  const std::vector<slurm::NodeEvent> often = {bench(0), bench(100), bench(200), bench(300)};
+  EXPECT_EQ(slurm::score(often, kNow, {}), 0.5) << "the newest bench says what the node is like";
+  EXPECT_FALSE(avoided(often));
+  EXPECT_EQ(slurm::score({bench(0, 0), bench(100)}, kNow, {}), 0) << "it is fast again";
+  EXPECT_EQ(slurm::score({bench(0), bench(100, 0)}, kNow, {}), 0.5) << "it is slow again";
+  EXPECT_TRUE(avoided({bench(0), event(100, slurm::Blame::Shared, "a", 0.5)}))
+      << "beside a failure it counts";
+  EXPECT_FALSE(avoided({event(100, slurm::Blame::Shared, "a", 0.5)}));
+  const auto suspects = slurm::suspicions({bench(720)}, kNow, {});
+  ASSERT_EQ(suspects.size(), 1U);
+  EXPECT_EQ(suspects[0].why, "slow in its bench 12 min ago");
 }
 
 TEST(NodeSuspicion, ScoresFade) {

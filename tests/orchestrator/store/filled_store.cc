@@ -90,6 +90,10 @@ void fill_store(const base::Path& directory, const FilledStore& what) {
   orchestrator::store::make_blocks(store);
   store.execute("INSERT INTO node_standings VALUES('node01', 1, 0, 0, 1, 'fan', 1.7e9, 1.7e9, 1)");
   store.execute("INSERT INTO webhooks VALUES('pager', 'digest', 0, 0, 0, 0, 0, 0, 0, '')");
+  store.execute(
+      numbers("n", 1000) +
+      "INSERT INTO node_benches(node, id, utc, added_utc, machine_kind, workload, bench) "
+      "SELECT printf('node%03d', i / 8), printf('%012x', i), i, i, 'kind', 1, '{}' FROM n");
   if (!what.runs_directory.empty()) {
     const base::Path newest = what.runs_directory / count;
     std::filesystem::create_directories(newest);

@@ -158,6 +158,7 @@ TEST_P(Kinds, OfRowsHaveEveryMember) {
   expect_in_table<slurm::NodeEvent>(database, "node_events", {});
   expect_in_table<slurm::NodeStanding>(database, "node_standings", {});
   expect_in_table<store::WebhookPlace>(database, "webhooks", {});
+  expect_in_table<runs::NodeBench>(database, "node_benches", {});
   expect_in_table<store::Event>(database, "events", {});
   database.execute(
       "CREATE TABLE noted AS SELECT utc, message, 1 AS run, 2 AS sequence FROM "
@@ -344,6 +345,7 @@ TEST(RecordFields, AndColumnsOfTheSchemaAreTheSame) {
   expect_same("node_events", names(columns_of<slurm::NodeEvent>()), {"row"});
   expect_same("node_standings", names(columns_of<slurm::NodeStanding>()), {});
   expect_same("webhooks", names(columns_of<store::WebhookPlace>()), {});
+  expect_same("node_benches", names(columns_of<runs::NodeBench>()), {"number"});
   expect_same("events", names(columns_of<store::Event>()), {});
 }
 

@@ -139,6 +139,7 @@ void write_everything(const base::Path& directory) {
     store.judge(attempt.row, {distinct<slurm::NodeEvent>(kind)});
     store.put_node_news({{}, {distinct<slurm::NodeStanding>(kind)}, {}}, 1);
     store.put_webhook(distinct<store::WebhookPlace>(kind));
+    store.add_node_bench(distinct<runs::NodeBench>(kind));
   }
   (void)store.add_run(new_run("fresh"));
 }
@@ -149,7 +150,7 @@ TEST(StoredRows, AreTheSameAsBefore) {
   Json rows;
   for (const char* table :
        {"runs", "launches", "attempts", "steps", "evaluations", "checkpoints", "warnings",
-        "timelines", "rank_shares", "node_events", "node_standings", "webhooks"}) {
+        "timelines", "rank_shares", "node_events", "node_standings", "webhooks", "node_benches"}) {
     rows[table] = rows_of(folder.path() / "store.sqlite", table);
   }
   // What is not known of the slowest rank is told by its first column alone.

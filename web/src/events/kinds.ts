@@ -9,6 +9,8 @@ const kOthers: Record<string, string> = {
   "node.appeared": "Node is new",
   "node.disappeared": "Node has disappeared",
   "node.flapping": "Node changes often",
+  "node.benched": "Bench of the node kept",
+  "node.bench_removed": "Bench of the node removed",
   "webhook.dead": "Webhook given up",
   "webhook.revived": "Webhook tried again",
   "webhook.skipped": "Event skipped for a webhook",

@@ -10,6 +10,7 @@ import { When } from "../parts/when";
 import { DeviceMatrix } from "../topology/matrix";
 import type { Known } from "../topology/topology_api";
 import { FindingsOf } from "./findings";
+import { NodeBench } from "./node_bench";
 import { RunLinks, SuspicionText, cpuText, gpuText, gpuTypes, memoryText } from "./node_table";
 import type { FindingPage, FullNode, NodeEvent, NodeEventPage } from "./nodes_api";
 import { nodesApi } from "./nodes_api";
@@ -155,6 +156,7 @@ export function NodePanel({
       {node === undefined && !health.refusal && <p class="loading">Loading node…</p>}
       {node === null && <p class="nothing">The scheduler does not list a node of this name.</p>}
       {node && <Facts node={node} />}
+      {node?.bench && <NodeBench report={node.bench} />}
       <FindingsOf key={`found ${name}`} node={name} page={findings} />
       {described && machines && (
         <>

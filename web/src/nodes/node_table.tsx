@@ -84,9 +84,13 @@ function Row({ node }: { node: FullNode }) {
       <td class={none(node.runs.length === 0, "on")} data-name="Runs">
         <RunLinks runs={node.runs} />
       </td>
-      <td class={none(!(node.suspicion > 0), "blame")} data-name="Suspicion">
-        <span class="clamp" title={clean(node.suspicion_why)}>
+      <td
+        class={none(!(node.suspicion > 0) && node.bench_slow === "", "blame")}
+        data-name="Suspicion"
+      >
+        <span class="clamp" title={clean(`${node.suspicion_why}\n${node.bench_slow}`.trim())}>
           <SuspicionText node={node} why={node.suspicion_why} />
+          {node.bench_slow !== "" && <span class="small"> {clean(node.bench_slow)}</span>}
         </span>
       </td>
       <td class={none(!node.reason && node.action === "", "reason")} data-name="Reason">

@@ -39,12 +39,34 @@ export interface SlimNode {
   partitions: string[];
   runs: string[]; // ids of open ones
   suspicion: number;
+  bench_slow: string; // what it is slow in, by its newest bench; "" for nothing
+}
+// Of one part of a machine: below 0 is slower.
+export interface BenchChange {
+  part: string;
+  change: number;
+  noise: number;
+  figures: number;
+  slower: boolean;
+}
+export interface BenchReport {
+  id: string;
+  at: string;
+  machine_kind: string;
+  load_average: number;
+  disturbed: boolean;
+  fleet_nodes: number;
+  against_fleet: BenchChange[];
+  earlier: number;
+  drift: BenchChange[];
+  slow: string;
 }
 export interface FullNode extends SlimNode {
   slurm_state: string;
   action: string; // what to do; "" for nothing
   features: string[];
   suspicion_why: string;
+  bench: BenchReport | null;
 }
 export interface Reservation {
   name: string;
