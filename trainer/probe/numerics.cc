@@ -130,14 +130,6 @@ double norm_of(const std::vector<double>& values) {
   return std::sqrt(squares);
 }
 
-// The gradient of a key's bias is 0 but for rounding: softmax does not see what all scores of a
-// query have alike. So it is measured beside that of the query's.
-std::string measured_beside(const std::string& name) {
-  const std::string key = ".self.key.bias";
-  const std::size_t at = name.find(key);
-  return at == std::string::npos ? name : name.substr(0, at) + ".self.query.bias";
-}
-
 bool is_frozen(const contract::RunConfig& config, int layer) {
   return layer < config.fine_tuning.frozen_layers &&
          (layer >= 0 || config.fine_tuning.frozen_layers > 0);
@@ -161,9 +153,7 @@ void compare(const Computed& computed, const ReferenceModel& reference,
     const int layer = layer_of(entry.name, config.model.layers);
     if (is_frozen(config, layer)) continue;
     const std::vector<double>& expected = reference.gradient(entry.name);
-    const std::string beside_tensor = measured_beside(entry.name);
-    const double beside = std::max(norm_of(reference.gradient(beside_tensor)),
-                                   reference.gradient_spread(beside_tensor));
+    const double beside = std::max(norm_of(expected), reference.gradient_spread(entry.name));
     report->gradients.push_back(
         {entry.name, layer, error_of(computed.gradients.data() + entry.offset, expected, beside),
          usual.backward(layer)});

@@ -18,7 +18,7 @@ struct NumericsOptions {
   std::int64_t tokens = 512;
 };
 
-// ‖x − reference‖ / ‖reference‖; of gradients, which may cancel out between samples, beside
+// ‖x − reference‖ / ‖reference‖; of gradients, in which tokens may cancel out, beside
 // ReferenceModel::gradient_spread() where that is larger.
 struct TensorError {
   std::string name;
@@ -40,7 +40,7 @@ struct NumericsReport {
 };
 
 // More than so many times what is usual is no rounding.
-constexpr double kFarOff = 30;
+constexpr double kFarOff = 10;
 [[nodiscard]] bool is_far_off(double error, double usual);
 // Of loss, activations and gradients, in this order.
 [[nodiscard]] std::vector<TensorError> far_off(const NumericsReport& report);

@@ -63,6 +63,9 @@ Matrix linear(const Matrix& x, const Parameter& weight, const Parameter& bias) {
 Matrix linear_backward(const Matrix& x, const Matrix& dy, Parameter* weight, Parameter* bias) {
   Matrix dx(x.rows, x.columns);
   for (std::int64_t r = 0; r < x.rows; ++r) {
+    const double squares = dot(dy.row(r), dy.row(r), dy.columns);
+    bias->squares += squares;
+    weight->squares += squares * dot(x.row(r), x.row(r), x.columns);
     for (std::int64_t o = 0; o < dy.columns; ++o) {
       const double d = dy.row(r)[o];
       bias->gradient.row(0)[o] += d;
@@ -96,6 +99,8 @@ Matrix layer_norm_backward(const Matrix& x, const Matrix& dy, double epsilon, Pa
       const double z = (x.row(r)[c] - of.mean) * of.scale;
       const double dz = dy.row(r)[c] * gamma->value.row(0)[c];
       gamma->gradient.row(0)[c] += dy.row(r)[c] * z;
+      gamma->squares += dy.row(r)[c] * z * dy.row(r)[c] * z;
+      beta->squares += dy.row(r)[c] * dy.row(r)[c];
       beta->gradient.row(0)[c] += dy.row(r)[c];
       mean += dz / n;
       mean_with_z += dz * z / n;
@@ -227,6 +232,11 @@ void add_rows(const Matrix& from, const std::vector<std::int32_t>& rows, Matrix*
   for (std::size_t i = 0; i < rows.size(); ++i) {
     add_scaled(1, from.row(static_cast<std::int64_t>(i)), from.columns, into->row(rows[i]));
   }
+}
+
+void add_to_rows(const Matrix& from, const std::vector<std::int32_t>& rows, Parameter* into) {
+  add_rows(from, rows, &into->gradient);
+  into->squares += dot(from.values.data(), from.values.data(), std::ssize(from.values));
 }
 
 }  // namespace regatta::trainer::probe

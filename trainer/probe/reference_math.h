@@ -19,9 +19,11 @@ struct Matrix {
   Matrix& operator+=(const Matrix& other);
 };
 
-// A weight and its gradient, which is added to.
+// A weight and its gradient, which is added to, row of a batch by row; `squares` are those of the
+// norms of what the rows add.
 struct Parameter {
   Matrix value, gradient;
+  double squares = 0;
 };
 
 // y = x·Wᵀ + b; W [outputs, inputs], b [1, outputs]. Backward returns dx.
@@ -64,5 +66,7 @@ struct RowLoss {
 void put_columns(const Matrix& from, std::int64_t begin, Matrix* into);
 [[nodiscard]] Matrix rows_of(const Matrix& x, const std::vector<std::int32_t>& rows);
 void add_rows(const Matrix& from, const std::vector<std::int32_t>& rows, Matrix* into);
+// The same as the backward of rows_of() a parameter.
+void add_to_rows(const Matrix& from, const std::vector<std::int32_t>& rows, Parameter* into);
 
 }  // namespace regatta::trainer::probe

@@ -39,7 +39,6 @@ ReferenceModel::ReferenceModel(const ReferenceOptions& options,
     parameter.value = Matrix(entry.size / columns, columns);
     parameter.value.values = weights.at(entry.name);
     parameter.gradient = Matrix(entry.size / columns, columns);
-    sums_[entry.name].gradient.assign(static_cast<std::size_t>(entry.size), 0.0);
   }
 }
 
@@ -118,11 +117,11 @@ Matrix ReferenceModel::embeddings(const samples::Sample& sample) {
 }
 
 void ReferenceModel::embeddings_backward(const samples::Sample& sample, const Matrix& dx) {
-  add_rows(dx, sample.ids, &at(contract::kWordEmbedding).gradient);
+  add_to_rows(dx, sample.ids, &at(contract::kWordEmbedding));
   std::vector<std::int32_t> positions(sample.ids.size());
   for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::int32_t>(i);
-  add_rows(dx, positions, &at("bert.embeddings.position_embeddings.weight").gradient);
-  add_rows(dx, sample.types, &at("bert.embeddings.token_type_embeddings.weight").gradient);
+  add_to_rows(dx, positions, &at("bert.embeddings.position_embeddings.weight"));
+  add_to_rows(dx, sample.types, &at("bert.embeddings.token_type_embeddings.weight"));
 }
 
 Matrix ReferenceModel::attend(int layer, const ReplayedSample& sample, Layer* kept) {
@@ -317,19 +316,6 @@ void ReferenceModel::train(const ReplayedSample& sample) {
     d = backward(layer, layers[static_cast<std::size_t>(layer)], d);
   }
   embeddings_backward(sample.sample, norm_backward(norm_name, sum, product(d, mask)));
-  add_up();
-}
-
-void ReferenceModel::add_up() {
-  for (auto& [name, parameter] : parameters_) {
-    Sums& sums = sums_.at(name);
-    for (std::size_t i = 0; i < sums.gradient.size(); ++i) {
-      double& one = parameter.gradient.values[i];
-      sums.gradient[i] += one;
-      sums.squares += one * one;
-      one = 0;
-    }
-  }
 }
 
 }  // namespace regatta::trainer::probe

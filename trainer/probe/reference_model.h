@@ -34,11 +34,11 @@ class ReferenceModel {
   // Σ mlm / masked + Σ sample / samples.
   [[nodiscard]] double loss() const { return loss_; }
   [[nodiscard]] const std::vector<double>& gradient(const std::string& tensor) const {
-    return sums_.at(tensor).gradient;
+    return parameters_.at(tensor).gradient.values;
   }
-  // √(Σ ‖gradient of a sample alone‖²): how large it is where samples do not cancel out.
+  // √(Σ ‖what a token adds to it‖²): how large it would be if these did not cancel out.
   [[nodiscard]] double gradient_spread(const std::string& tensor) const {
-    return std::sqrt(sums_.at(tensor).squares);
+    return std::sqrt(parameters_.at(tensor).squares);
   }
   // By the names of read_activations(), the samples' rows one after another.
   [[nodiscard]] const std::map<std::string, std::vector<double>>& activations() const {
@@ -75,14 +75,7 @@ class ReferenceModel {
                                 double of);
 
   ReferenceOptions options_;
-  void add_up();
-
-  std::map<std::string, Parameter> parameters_;  // with the gradient of one sample
-  struct Sums {
-    std::vector<double> gradient;
-    double squares = 0;
-  };
-  std::map<std::string, Sums> sums_;
+  std::map<std::string, Parameter> parameters_;
   std::map<std::string, std::vector<double>> activations_;
   double loss_ = 0;
 };

@@ -144,14 +144,14 @@ void Replay::make_loop() {
   plan.buckets = step::default_buckets(here_, contract::make_tensor_table(here_.model),
                                        !device_->is_on_host());
   step::TrainLoopOptions options;
-  const auto only_last =
-      [this](std::function<void(const step::StepSeen&)> step::StepObserver::*to) {
-        return [this, to](const step::StepSeen& seen) {
-          if (seen.step == options_.step && observer_.*to) (observer_.*to)(seen);
-        };
-      };
-  options.observer.before_forward = only_last(&step::StepObserver::before_forward);
-  options.observer.before_update = only_last(&step::StepObserver::before_update);
+  options.observer.before_forward = [this](const step::StepSeen& seen) {
+    if (seen.step == options_.step && observer_.before_forward) observer_.before_forward(seen);
+  };
+  options.observer.before_update = [this](std::int64_t step, const model::LossScale& scale,
+                                          const model::Bert& model) {
+    if (step == options_.step && observer_.before_update)
+      observer_.before_update(step, scale, model);
+  };
   loop_ = std::make_unique<step::TrainLoop>(*device_, alone_, clock_, here_, plan,
                                             data_->training(), std::move(options));
 }

@@ -77,7 +77,8 @@ class Prober {
   [[nodiscard]] Json parts() {
     step::StepObserver observer;
     observer.before_forward = [this](const step::StepSeen& seen) { look_forward(seen); };
-    observer.before_update = [this](const step::StepSeen& seen) { look_back(seen); };
+    observer.before_update = [this](std::int64_t, const model::LossScale& scale,
+                                    const model::Bert& model) { look_back(scale, model); };
     try {
       record_ = replay_.run(observer);
     } catch (const step::Diverged& error) {
@@ -89,7 +90,7 @@ class Prober {
     if (record_) parts.push_back(told_update());
     return parts;
   }
-  [[nodiscard]] double loss() const { return record_ ? record_->loss : std::nan(""); }
+  [[nodiscard]] Json loss() const { return record_ ? Json(record_->loss) : Json(); }
 
  private:
   void look_forward(const step::StepSeen& seen) {
@@ -101,11 +102,11 @@ class Prober {
     }
     before_.push_back(told_activations(replay_.device(), seen));
   }
-  void look_back(const step::StepSeen& seen) {
-    std::vector<float> gradients = read_floats(replay_.device(), seen.model.gradients());
-    const auto unscaled = static_cast<float>(1 / seen.scale.factor);  // a power of two
+  void look_back(const model::LossScale& scale, const model::Bert& model) {
+    std::vector<float> gradients = read_floats(replay_.device(), model.gradients());
+    const auto unscaled = static_cast<float>(1 / scale.factor);  // a power of two
     for (float& value : gradients) value *= unscaled;
-    Json tensors = told_arena(seen.model.table(), gradients);
+    Json tensors = told_arena(model.table(), gradients);
     const double norm = norm_of(tensors);
     gradients_ = {{"part", "gradients"}, {"tensors", std::move(tensors)}, {"norm", norm}};
   }
@@ -135,6 +136,7 @@ Json probe_step(base::FileSystem& files, const base::Clock& clock, const ReplayO
   probe["step"] = options.step;
   probe["from"] = told_start(replay.start());
   probe["replayed_steps"] = options.step - 1 - replay.start().step;
+  probe["device"] = replay.device().description();
   probe["configuration_xxh3_128"] = base::digest_of(contract::to_json(replay.config()));
   probe["changed"] = Json::object();
   for (const auto& [key, value] : replay.changed().changed) {

@@ -229,14 +229,12 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   timer.lap(&record.statistics_seconds);
 
   // model forward/backward; where they overlap, buckets ⇄ communicator, too
-  show(options_.observer.before_forward, step, taken.step, scales.step);
   sum_gradients(taken.step, scales.step, &timer, &record);
   if (replays_) compare_gradients(taken.step, scales.step, &timer, &record);
 
   // buckets ⇄ communicator: what is left of it
   timer.enter(watch::Phase::Reduce);
   finish_sums();
-  show(options_.observer.before_update, step, taken.step, scales.step);
   record.exposed_seconds = sums_exposed_seconds() + gatherer_.exposed_seconds();
   timer.lap(&record.reduce_seconds);
   if (measures) measure_noise(scales, &record);  // begins the update, too
@@ -310,6 +308,7 @@ model::Bert::Needed TrainLoop::needed_weights() {
 
 void TrainLoop::sum_gradients(const samples::StepBatches& batches, const model::LossScale& scale,
                               StepTimer* timer, contract::StepRecord* record) {
+  if (options_.observer.before_forward) show_step(record->step, batches, scale);
   model_.zero_gradients();
   model_.reset_statistics();
   reducer_.begin(scale.factor, timer->start());
@@ -404,6 +403,7 @@ void TrainLoop::begin_update(const model::LossScale& scale, contract::StepRecord
       learning_rate(config_.optimizer, config_.steps, batch_.progress_before(record->step) + 1) *
       batch_.rate_factor(record->step, noise_scale_);
   gatherer_.finish_all();  // what no forward of this step has asked for
+  if (options_.observer.before_update) options_.observer.before_update(record->step, scale, model_);
   optimizer_.begin(model_, {record->step, record->learning_rate, scale.factor});
 }
 

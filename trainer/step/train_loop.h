@@ -72,9 +72,10 @@ struct StepObserver {
   // With the weights that the step begins with: it may upload, run forward and backward, after
   // which gradients and sums begin anew.
   std::function<void(const StepSeen&)> before_forward{};
-  // With the gradient of the whole step, times scale.factor (Clip mode bucket or rank: limited), if
-  // this rank has all of it. It only reads.
-  std::function<void(const StepSeen&)> before_update{};
+  // With the gradient of the whole step, times scale.factor (of clip.mode bucket and rank:
+  // limited), if this rank has all of it.
+  std::function<void(std::int64_t step, const model::LossScale& scale, const model::Bert& model)>
+      before_update{};
 };
 
 struct TrainLoopOptions {
@@ -183,8 +184,8 @@ class TrainLoop {
  private:
   // The parts of step(), in its order.
   [[nodiscard]] samples::StepPlace place_of(std::int64_t step) const;
-  void show(const std::function<void(const StepSeen&)>& to, std::int64_t step,
-            const samples::StepBatches& batches, const model::LossScale& scale);
+  void show_step(std::int64_t step, const samples::StepBatches& batches,
+                 const model::LossScale& scale);
   // Where in the stream its samples are, those left out counted.
   [[nodiscard]] samples::StepPlace in_stream(const samples::StepPlace& place) const {
     return {place.step + skipped_steps_, place.batch, place.first};

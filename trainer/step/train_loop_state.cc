@@ -122,12 +122,11 @@ void TrainLoop::gather_weights() {
   for (const ranks::Pending pending : coming) communicator_.finish(kCompute, pending);
 }
 
-void TrainLoop::show(const std::function<void(const StepSeen&)>& to, std::int64_t step,
-                     const samples::StepBatches& batches, const model::LossScale& scale) {
-  if (!to) return;
+void TrainLoop::show_step(std::int64_t step, const samples::StepBatches& batches,
+                          const model::LossScale& scale) {
   gatherer_.finish_all();
   const samples::StepPlace place = in_stream(place_of(step));
-  to({step, place, batches, scale, model_});
+  options_.observer.before_forward({step, place, batches, scale, model_});
 }
 
 void TrainLoop::snapshot(Snapshot* to) {

@@ -66,7 +66,31 @@ TEST_F(DebugProcess, OtherInstructionsAreAnotherProbe) {
   ASSERT_EQ(plain.exit.code, 0) << plain.errors;
   const json other = json::parse(plain.text), own = probe(run, 3);
   EXPECT_NEAR(other.at("loss").get<double>(), own.at("loss").get<double>(), 1e-4);
+  EXPECT_NE(other.at("device").get<std::string>().find("baseline"), std::string::npos);
   EXPECT_EQ(other.at("parts").at(1), own.at("parts").at(1)) << "the same samples";
+}
+
+TEST_F(DebugProcess, NumericsAreToldOfAStepAndBeforeARun) {
+  const base::Path run = make_run("a", run_file(*dataset_, 8));
+  ASSERT_EQ(finish(start(run, {"--debug-numerics"})), 0) << log_of(run);
+  const std::string nothing = "Nothing is more than 10 times what is usual.";
+  EXPECT_NE(log_of(run).find("step 1, the first 8 of its 8 samples"), std::string::npos);
+  EXPECT_NE(log_of(run).find(nothing), std::string::npos) << log_of(run);
+  EXPECT_EQ(records_of<contract::StepRecord>(run).size(), 8U) << "and then it trains";
+  const base::Output output = debug({"numerics", run.string(), "--step", "8", "--all"});
+  EXPECT_EQ(output.exit.code, 0) << output.errors;
+  EXPECT_NE(output.text.find("gradient of bert.embeddings.word_embeddings.weight\n"),
+            std::string::npos);
+  EXPECT_NE(output.text.find(nothing), std::string::npos);
+  // The same run once more, which has no step left.
+  ASSERT_EQ(finish(start_with(run, {"--debug-numerics"})), 0) << log_of(run);
+  EXPECT_NE(log_of(run).find("has no step left"), std::string::npos) << log_of(run);
+  for (const std::vector<std::string>& bad :
+       {std::vector<std::string>{"--tokens", "0"}, {"--tokens", "x"}, {"--step", "0"}}) {
+    std::vector<std::string> arguments{"numerics", run.string()};
+    arguments.insert(arguments.end(), bad.begin(), bad.end());
+    EXPECT_EQ(debug(arguments).exit.code, 2) << base::join(bad, " ");
+  }
 }
 
 TEST_F(DebugProcess, BadArgumentsAreOneLineAndAnExitCode) {

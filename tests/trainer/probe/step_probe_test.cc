@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/digest.h"
+#include "base/philox.h"
 #include "base/text.h"
 #include "checkpoint/joined_reader.h"
 #include "checkpoint/shards.h"
@@ -180,6 +181,40 @@ TEST_F(StepProbe, SamplesAreTheRunsAndKnowWhereTheyAreFrom) {
     digest.update(std::as_bytes(std::span(tokens)));
     EXPECT_EQ(each[i].at("tokens_xxh3_128"), digest.hex());
   }
+}
+
+TEST_F(StepProbe, DropoutMasksAreThoseOfTheFormula) {
+  contract::RunConfig config = config_of(2);
+  config.model.hidden = 24;
+  config.model.heads = 3;
+  config.dropout = 0.3;
+  config.seed = 77;
+  const contract::RunDirectory run = train(config);
+  const ordered_json found = probe(run, 2);
+  std::string bits;
+  const ordered_json& each = part(found, "samples").at("each");
+  const auto threshold = static_cast<unsigned>(std::lround(65536 * 0.3));
+  double dropped = 0, all = 0;
+  for (std::uint32_t ordinal = 0; ordinal < each.size(); ++ordinal) {
+    for (std::uint32_t token = 0; token < each[ordinal].at("length").get<unsigned>(); ++token) {
+      for (std::uint32_t block = 0; block < 3; ++block) {
+        unsigned byte = 0;
+        for (unsigned e = 0; e < 8U; ++e) {
+          // Site 65: the first layer's output of attention.
+          const auto words = base::philox(77, {token * 3 + block, ordinal, 2, 65});
+          const bool kept = (words[e / 2] >> (16 * (e % 2)) & 0xFFFFU) >= threshold;
+          byte |= (kept ? 1U : 0U) << e;
+          dropped += kept ? 0 : 1;
+          all += 1;
+        }
+        bits += static_cast<char>(byte);
+      }
+    }
+  }
+  EXPECT_EQ(part(found, "dropout").at("xxh3_128"), base::digest_of(bits));
+  EXPECT_EQ(part(found, "dropout").at("hidden"), 0.3);
+  EXPECT_EQ(part(found, "dropout").at("seed"), 77);
+  EXPECT_NEAR(dropped / all, 0.3, 0.05);
 }
 
 TEST_F(StepProbe, MicroBatchesGiveTheSameRowsInTheSameOrder) {

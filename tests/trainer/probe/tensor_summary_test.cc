@@ -88,6 +88,18 @@ TEST(TensorSummary, SketchesTellDistancesWithoutBias) {
   EXPECT_NEAR(sum / kPairs, 1, 5 * std::sqrt(2.0 / 32 / kPairs));
 }
 
+// Of a tensor whose elements are all alike, which signs that repeat would add up: a squared sketch
+// is off by √(2 / 32), and five times that at most.
+TEST(TensorSummary, SignsDoNotRepeat) {
+  for (const std::size_t size : {4096U, 8192U, 65536U, 1000000U}) {
+    const TensorSummary summary = summary_of(std::vector<float>(size, 1.0F));
+    double sketched = 0;
+    for (const double sum : summary.sketch()) sketched += sum * sum;
+    EXPECT_NEAR(sketched / static_cast<double>(size), 1, 5 * std::sqrt(2.0 / 32)) << size;
+    EXPECT_GT(sketched, 0) << size;
+  }
+}
+
 TEST(TensorSummary, NumbersThatAreNotFiniteStay) {
   EXPECT_TRUE(std::isnan(summary_of({1, std::nanf("")}).norm()));
   EXPECT_TRUE(std::isinf(summary_of({1, -HUGE_VALF}).norm()));
