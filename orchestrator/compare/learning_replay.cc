@@ -204,11 +204,14 @@ class Explainer {
       left.erase(shown);
     }
     if (parts.empty()) return;
-    const std::string in = name_of(parts.front().part) + " (" + parts.front().what + ")";
-    found_.unknown = (found_.replays.size() >= kMostReplays
-                          ? "after " + std::to_string(kMostReplays) + " replays"
-                          : std::string("with all that is known to differ and can be replayed")) +
-                     " the steps still differ in " + in;
+    const PartDifference& first = parts.front();
+    found_.unknown = found_.replays.size() >= kMostReplays
+                         ? "after " + std::to_string(kMostReplays) + " replays"
+                         : "with all that is known to differ and can be replayed";
+    found_.unknown += " the steps still differ in " + name_of(first.part) + " (" + first.what + ")";
+    if (first.part == ProbePart::Samples || first.part == ProbePart::Tokens) {
+      found_.unknown += "; `regatta-train verify-data DATASET` tells whether a dataset was changed";
+    }
   }
 
   // Whether B's step with that fact as in A differs later than `parts`, which are then what is

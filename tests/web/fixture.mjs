@@ -660,6 +660,11 @@ export class Fixture {
       const { status, body } = answerOfEnvironment(entry, url.searchParams.get("attempt"));
       return json(body, status);
     }
+    if (part === "learning") {
+      const missing = `run ${id} has no attempt with steps yet`;
+      if (entry.learning) return json(entry.learning);
+      return json({ status: 404, code: "not_found", detail: missing }, 404);
+    }
     if (part === "plan") {
       if (entry.damage) return json({ status: 400, code: "user", detail: entry.damage }, 400);
       const missing = { status: 404, code: "not_found", detail: `run ${id} has no plan` };

@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostValue = 4096;  // bytes; a run file's longest text is a path
 constexpr int kMostDepth = 8;
 constexpr std::string_view kPreset = "model.preset";
+constexpr std::string_view kAbsent = "absent";  // as contract::differences() has it
 
 // As a run file has it: what is no JSON is a text.
 Json value_of(const KeyValue& change) {
@@ -38,7 +39,12 @@ void set_value(Json* root, const KeyValue& change) {
     }
     at = &next;
   }
-  (*at)[parts.back()] = value_of(change);
+  const Json value = value_of(change);
+  if (value.is_null() && at->contains(parts.back())) {
+    at->erase(parts.back());
+  } else {
+    (*at)[parts.back()] = value;  // a null, too: the reader says that there is no such key
+  }
 }
 
 }  // namespace
@@ -72,7 +78,7 @@ ChangedRun change_run(const contract::RunConfig& config, const std::vector<KeyVa
   for (const KeyValue& change : changes) set_value(&json, change);
   run.config = contract::parse_run_config(base::json_text(json), source + " with --set");
   for (const contract::KeyDifference& each : contract::differences(config, run.config)) {
-    run.changed.emplace_back(each.key, each.b);
+    run.changed.emplace_back(each.key, each.b == kAbsent ? "null" : each.b);
     run.data_changed |= each.key.rfind("data.", 0) == 0;
   }
   return run;

@@ -12,7 +12,7 @@ namespace regatta::trainer::probe {
 
 struct KeyValue {
   std::string key;    // dotted, as in the run file: "optimizer.beta2"
-  std::string value;  // JSON, or a text as it is
+  std::string value;  // JSON, or a text as it is; null: as if the key was left out
 };
 // Of "KEY=VALUE"; Code::User for anything else.
 [[nodiscard]] KeyValue parse_key_value(std::string_view text);

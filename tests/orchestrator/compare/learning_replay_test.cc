@@ -212,6 +212,21 @@ TEST(Explanation, WhatNoFactExplainsIsSaid) {
   EXPECT_THAT(found.unknown, HasSubstr("the steps still differ in gradients"));
 }
 
+// A dataset that is not what its fingerprint says.
+TEST(Explanation, TokensThatNoFactExplainsPointAtTheDataset) {
+  MadeRun b;
+  b.changed_sample = 2;
+  const Json told = TwoRuns().environment({});
+  const Explanation found = explain({1, 3}, {}, told, [&](const ReplayRequest& request) {
+    return ReplayAnswer(made_probe(request.is_b ? b : MadeRun{}, request.step));
+  });
+  EXPECT_TRUE(found.causes.empty());
+  EXPECT_EQ(found.unknown,
+            "with all that is known to differ and can be replayed the steps still differ in tokens "
+            "(1 of 4 samples has other tokens: sample-1-2); `regatta-train verify-data DATASET` "
+            "tells whether a dataset was changed");
+}
+
 TEST(Explanation, ReplaysAreBounded) {
   TwoRuns runs;
   runs.b = {"2", "u", "0.2", "0.0", "tanh", "avx2", "b", "lamb", "/runs/x", -1};

@@ -49,6 +49,23 @@ TEST(ChangedRun, HasTheValuesAndSaysWhichAreNew) {
   EXPECT_TRUE(change({}).changed.empty());
 }
 
+TEST(ChangedRun, NullLeavesAKeyOut) {
+  RunConfig config = changeable_run();
+  config.from = trainer::contract::StartConfig{};
+  config.from->path = "/runs/x";
+  config.optimizer.beta2 = 0.5;
+  const ChangedRun run = change_run(
+      config, {parse_key_value("from=null"), parse_key_value("optimizer.beta2=null")}, "run.json");
+  EXPECT_FALSE(run.config.from);
+  EXPECT_EQ(run.config.optimizer.beta2, RunConfig{}.optimizer.beta2) << "its default";
+  const auto of_from = std::find_if(run.changed.begin(), run.changed.end(), [](const auto& each) {
+    return each.first.starts_with("from");
+  });
+  ASSERT_NE(of_from, run.changed.end());
+  EXPECT_EQ(of_from->second, "null");
+  EXPECT_THROW((void)change({"sede=null"}), base::Error);
+}
+
 TEST(ChangedRun, BadChangesAreOneLineThatNamesTheKey) {
   const std::string deep(100, '[');
   const struct {
