@@ -122,7 +122,9 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
                 run_row, record.sequence, next_cursor_++, runs::row_of(attempt.row));
       note_new(run, attempt, record);
     } else if (std::holds_alternative<trainer::contract::TrialRecord>(record.body) ||
-               std::holds_alternative<trainer::contract::BatchRecord>(record.body)) {
+               std::holds_alternative<trainer::contract::BatchRecord>(record.body) ||
+               std::holds_alternative<trainer::contract::AlarmRecord>(record.body) ||
+               std::holds_alternative<trainer::contract::LossScaleRecord>(record.body)) {
       events_->note_record(run, attempt, record);
     }
     starts = starts || std::holds_alternative<trainer::contract::StartRecord>(record.body);

@@ -546,13 +546,13 @@ TEST(TaskDivergence, NamesTheHeadsTensors) {
       // Σ of 32 hidden units of about 10 or 1, times 3·10³⁸.
       {Task::QuestionAnswering,
        {{"bert.encoder.layer.1.output.LayerNorm.bias", 10}, {"qa_outputs.weight", 3e38F}},
-       "output of qa_outputs.weight"},
+       "output of qa_outputs.weight, in the head"},
       {Task::Classification,
        {{"bert.pooler.dense.bias", 10}, {"classifier.weight", 3e38F}},
-       "output of classifier.weight"},
+       "output of classifier.weight, in the head"},
       {Task::Regression,
        {{"bert.pooler.dense.bias", 10}, {"classifier.weight", 3e38F}},
-       "output of classifier.weight"}};
+       "output of classifier.weight, in the head"}};
   for (const Broken& row : rows) {
     SCOPED_TRACE(row.first);
     const contract::RunConfig config = task_config(row.task, 1);
