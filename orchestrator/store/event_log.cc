@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t kMostEvents = 1'000'000;
 constexpr std::int64_t kCutEvery = 10'000;
 constexpr std::size_t kMostWords = 500;  // bytes
+constexpr int kScaleDigits = 8;          // a loss scale is a power of two, to 2²⁴
 
 std::string first_line(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
@@ -289,8 +290,8 @@ void EventLog::note_record(const runs::Run& run, const runs::Attempt& attempt,
   } else if (const auto* scale = std::get_if<LossScaleRecord>(&record.body)) {
     event.kind = "attempt.loss_scale";
     event.step = scale->step;
-    event.words = base::short_number(scale->from) + " → " + base::short_number(scale->to) + ". " +
-                  scale->message;
+    event.words = base::short_number(scale->from, kScaleDigits) + " → " +
+                  base::short_number(scale->to, kScaleDigits) + ". " + scale->message;
   } else if (const auto* corruption = std::get_if<CorruptionRecord>(&record.body)) {
     event.kind = "attempt.corruption";
     event.step = corruption->step;

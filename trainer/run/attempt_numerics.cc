@@ -61,7 +61,7 @@ void AttemptRunner::tell_noticed() {
     context_.journal.write(*noticed.loss_scale);
     if (writes()) {
       base::log(base::LogLevel::Info, noticed.loss_scale->message + " The loss scale is now " +
-                                          base::short_number(noticed.loss_scale->to));
+                                          base::short_number(noticed.loss_scale->to, 8));
     }
   }
   for (const contract::AlarmRecord& alarm : noticed.alarms) {

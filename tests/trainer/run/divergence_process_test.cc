@@ -285,7 +285,7 @@ TEST_F(Diverging, TheEndNamesStepTensorAndCheckpoint) {
   EXPECT_EQ(end.reason, "diverged");
   EXPECT_EQ(end.step, 1);
   EXPECT_EQ(end.message,
-            "the loss is not finite at step 1 (first: " + kFirst +
+            "the loss is not finite at step 1 (first: " + kFirst + ", in the embeddings" +
                 "): training diverged; last good checkpoint: step-0000000000-aaaa; lower "
                 "optimizer.learning_rate");
   EXPECT_NE(log_of(run).find("ended: diverged at step 1\n"), std::string::npos) << log_of(run);

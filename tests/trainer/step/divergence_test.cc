@@ -115,8 +115,9 @@ TEST_F(Divergence, NamesTheFirstWeightThatForwardUses) {
     EXPECT_EQ(told.first.tensor, in_order[first]);
     EXPECT_EQ(told.first.quantity, "weight");
     EXPECT_EQ(told.step, 1);
-    EXPECT_EQ(told.message,
-              "the loss is not finite at step 1 (first: weight of " + in_order[first] + ")");
+    EXPECT_EQ(told.message, "the loss is not finite at step 1 (first: weight of " +
+                                in_order[first] + ", in " + contract::layer_of(in_order[first]) +
+                                ")");
   }
 }
 
@@ -164,7 +165,9 @@ TEST_F(Divergence, NamesWhereForwardOverflows) {
     for (const std::string& tensor : c.tensors) fill(table_, tensor, c.value, &weights);
     const step::NotFinite first = diverge(config_, weights)[0].first;
     const std::string expected = c.first.empty() ? c.tensors[0] : c.first;
-    EXPECT_EQ(step::to_text(first, 1), c.quantity + " of " + expected) << "large " << c.tensors[0];
+    EXPECT_EQ(step::to_text(first, 1),
+              c.quantity + " of " + expected + ", in " + contract::layer_of(expected))
+        << "large " << c.tensors[0];
   }
 }
 
@@ -190,7 +193,7 @@ TEST_F(Divergence, IsTheSameOnAllRanksAndSaysWhoseSamplesLedThere) {
     for (const Told& rank : told) {
       EXPECT_EQ(rank.message,
                 "the loss is not finite at step 1 (first: output of "
-                "bert.embeddings.LayerNorm.weight on rank 1)");
+                "bert.embeddings.LayerNorm.weight, in the embeddings on rank 1)");
       EXPECT_EQ(rank.first.rank, 1);
     }
   }
