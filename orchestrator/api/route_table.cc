@@ -277,7 +277,7 @@ constexpr RouteAnswer kNewNodeBenchAnswers[] = {{201, "NodeBench", "the controll
 constexpr RouteAnswer kNodeBenchRemovalAnswers[] = {{200, "NodeBenchRemoval"}};
 constexpr std::string_view kBench =
     R"({"format": 1, "workload": 1, "host": "n1", "at": "2026-01-01T00:00:00Z", )"
-    R"("utc": 1767225600, "seconds": 97.5, "version": "0.1.0", )"
+    R"("utc": 1767225600, "seconds": 97.5, "version": "0.2.0", )"
     R"("machine": {"threads": 8, "memory_bytes": 34359738368, "load_average": 0.3}, )"
     R"("figures": [{"name": "memory.cpu.copy", "unit": "B/s", "value": 9.5e9, "spread": 1e8, )"
     R"("repeats": 7, "better": "higher", "work": "536870912 B"}], )"
