@@ -46,9 +46,7 @@ class Compare : public Command {
       : Command(
             {"compare",
              Group::Runs,
-             "show figures of runs and references beside each other, how configurations "
-             "differ, and "
-             "of two runs why one is slower and from which step on they learn differently",
+             "show figures of runs and references side by side, and of two runs why they differ",
              {"compare adam lamb", "compare adam lamb --replay", "compare adam lamb @last -o json",
               "compare adam v4.1-tinycorp-tinybox_green-result_0"}}),
         environment_(program.environment),
