@@ -54,7 +54,7 @@ constexpr const char* kDigestsOfVersions[] = {
     "44aba103c94f65730396422eaad5dcd8", "12325727b9dcea9b08150d608e011e61",
     "228fbf45da6f25ee6884615002bca72d", "4a87edf26482cef7eefb1973c1ec5516",
     "2c089c5aaa081534ae99b3e3dcfec4b4", "cfb2104ddbf769268b2fb1ac72872e93",
-    "e9951160ba002b9e672a2f58ec5fe62c",
+    "e9951160ba002b9e672a2f58ec5fe62c", "299ba300ab9dd7ab4b7bce46f803d03f",
 };
 
 TEST(Migration, WhatAVersionBroughtNeverChanges) {

@@ -80,11 +80,13 @@ std::map<std::string, store::StatementFigures> cost_of_requests(Stack& stack) {
 }
 
 // All of these rows are the answer, by an index that has no others: runs that are open or not
-// settled, events of nodes. And once in ten thousand events, the newest million of them.
+// settled, events of nodes, benches of nodes (at most so many of each). And once in ten thousand
+// events, the newest million of them.
 bool answers_with_all(const std::string& sql) {
   return sql.find("INDEXED BY runs_open") != std::string::npos ||
          sql.find("INDEXED BY runs_unsettled") != std::string::npos ||
          sql.find("FROM node_events ORDER BY utc") != std::string::npos ||
+         sql.find("FROM node_benches GROUP BY node") != std::string::npos ||
          sql.find("DELETE FROM events WHERE number <=") == 0;
 }
 
