@@ -69,10 +69,11 @@ void Api::judge_bench(const runs::NodeBench& bench) {
   if (!slow) {
     store::Snapshot store = controller_.store().snapshot();
     const auto events = store.node_events();
-    const bool was_slow =
-        std::any_of(events.begin(), events.end(), [&](const slurm::NodeEvent& event) {
+    const auto last =
+        std::find_if(events.rbegin(), events.rend(), [&](const slurm::NodeEvent& event) {
           return event.node == bench.node && event.blame == slurm::Blame::Slow;
         });
+    const bool was_slow = last != events.rend() && last->weight > 0;
     if (!was_slow) return;
   }
   const slurm::NodeEvent event{bench.node,

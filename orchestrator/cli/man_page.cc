@@ -30,6 +30,9 @@ constexpr ManEntry kVariables[] = {
     {"XDG_STATE_HOME",
      "the data directory is regatta in it; unset: ~/.local/state; `serve --data` names another"},
     {"XDG_CONFIG_HOME", "see REGATTA_CONFIG; unset: ~/.config"},
+    {"SLURMD_NODENAME",
+     "in a job of Slurm: the node that `platform bench --keep` measures; unset: this machine's "
+     "name"},
 };
 
 constexpr ManEntry kExitCodes[] = {

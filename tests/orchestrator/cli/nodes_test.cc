@@ -311,7 +311,7 @@ TEST(NodesJson, JoinsRunsAndSuspicions) {
       "usable": true, "reason": null, "action": "", "cpus": 32, "cpus_allocated": 0,
       "memory_bytes": 256e9, "memory_free_bytes": 200e9, "gpus": {"count": 8, "types": {"h100": 8}},
       "gpus_allocated": 0, "features": [], "partitions": ["main"], "runs": [], "suspicion": 0.0,
-      "suspicion_why": ""})"));
+      "suspicion_why": "", "bench": null, "bench_slow": ""})"));
   EXPECT_EQ(nodes[2]["runs"], Json({"demo-4f2a91"}));
   EXPECT_EQ(nodes[3]["runs"], Json({"demo-4f2a91", "other-1"}));
   EXPECT_NEAR(nodes[1]["suspicion"].get<double>(), 0.933, 0.001);
