@@ -86,8 +86,12 @@ class Controller:
 
     def ask(self, *words, code=0):
         """stdout of a command."""
-        done = subprocess.run([self.regatta, *words, "--server", server_of(self.home / "state")], capture_output=True, text=True,
-                              timeout=120, cwd=self.home)
+        for _ in range(100):
+            done = subprocess.run([self.regatta, *words, "--server", server_of(self.home / "state")], capture_output=True,
+                                  text=True, timeout=120, cwd=self.home)
+            if "are still being read; try again in a moment" not in done.stderr:
+                break
+            time.sleep(0.1)  # it has just started
         assert done.returncode == code, f"{words}: {done.returncode}: {done.stdout[-500:]} {done.stderr[-1000:]}"
         return done.stdout if code == 0 else done.stderr
 
