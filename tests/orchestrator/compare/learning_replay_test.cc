@@ -23,7 +23,7 @@ class TwoRuns {
   Json environment(const MadeRun& of) const {
     return {{"numerics", {{"instruction_set", of.instructions}, {"gelu", of.gelu}, {"threads", 1}}},
             {"fabric", {{"ranks", ranks.at(&of == &b ? 1 : 0)}}},
-            {"variables", {{"DNNL_MAX_CPU_ISA", of.library}}},
+            {"variables", {{"DNNL_MAX_CPU_ISA", of.summation}}},
             {"randomness", {{"seed", std::stoi(of.seed)}}},
             {"model", {{"begins_with", of.begins}}},
             {"data", {{"fingerprint", of.texts + std::to_string(of.changed_sample)}}},
@@ -68,7 +68,7 @@ class TwoRuns {
     }
     if (request.change.instruction_set) run.instructions = *request.change.instruction_set;
     const auto library = request.change.variables.find("DNNL_MAX_CPU_ISA");
-    if (library != request.change.variables.end()) run.library = library->second.value_or("");
+    if (library != request.change.variables.end()) run.summation = library->second.value_or("");
     StepProbe probe = made_probe(run, request.step);
     if (run.optimizer != a_.optimizer && request.step <= later) {
       MadeRun before = run;
@@ -105,7 +105,7 @@ const Planted kPlanted[] = {
     {"another instruction set", 1, ProbePart::Activations, 3,
      [](MadeRun* b) { b->instructions = "avx2"; }},
     {"another setting of a library", 1, ProbePart::Gradients, 3,
-     [](MadeRun* b) { b->library = "b"; }},
+     [](MadeRun* b) { b->summation = "b"; }},
     {"another optimizer", 2, ProbePart::Update, 5, [](MadeRun* b) { b->optimizer = "lamb"; }},
 };
 
@@ -201,7 +201,7 @@ TEST(Explanation, WhereNothingDiffersChanceIsLeft) {
 
 TEST(Explanation, WhatNoFactExplainsIsSaid) {
   TwoRuns runs;
-  runs.b.library = "b";
+  runs.b.summation = "b";
   Explanation found = runs.explained();
   ASSERT_EQ(found.causes.size(), 1U);
   found = explain({1, 1}, {}, runs.environment(runs.b),

@@ -13,7 +13,7 @@ namespace regatta::orchestrator::compare {
 // parts before it that it is computed from.
 struct MadeRun {
   std::string seed = "1", texts = "t", masks = "0.15", dropout = "0.1", gelu = "erf",
-              instructions = "avx512", library = "a", optimizer = "adamw", begins = "new";
+              instructions = "avx512", summation = "a", optimizer = "adamw", begins = "new";
   int changed_sample = -1;  // of 4: its tokens are others, from step 3 on
 };
 
@@ -48,7 +48,7 @@ inline StepProbe made_probe(const MadeRun& run, std::int64_t step) {
   const std::string hidden = embedded + run.gelu;
   probe.activations = {made_tensor("embedding", embedded), made_tensor("layer.0.gelu", hidden)};
   probe.loss = made_tensor("", hidden).sketch[0];
-  const std::string gradients = hidden + run.library;
+  const std::string gradients = hidden + run.summation;
   probe.gradients = {made_tensor("layer.0", gradients), made_tensor("embedding", gradients)};
   probe.learning_rate = 0.001;
   probe.update = {made_tensor("embedding", gradients + run.optimizer)};
