@@ -52,28 +52,21 @@ void WeightGatherer::launch() {
   left_ = buckets_.size();
 }
 
-void WeightGatherer::finish_ranges(int begin, int end) {
+bool WeightGatherer::is_read(std::size_t part, int begin, int end) const {
+  if (ranges_.empty()) {
+    return buckets_[part].begin_tensor < end && buckets_[part].end_tensor > begin;
+  }
   const auto& tensors = model_.table().tensors;
   const std::int64_t first = tensors[static_cast<std::size_t>(begin)].offset;
   const contract::TensorEntry& last = tensors[static_cast<std::size_t>(end) - 1];
-  for (std::size_t i = ranges_.size(); i-- > 0;) {
-    const bool wanted =
-        ranges_[i].begin < last.offset + last.size && ranges_[i].begin + ranges_[i].size > first;
-    if (!under_way_[i] || !wanted) continue;
-    const double mark = clock_.monotonic_seconds();
-    communicator_.finish(kCompute, pending_[i]);
-    exposed_ += clock_.monotonic_seconds() - mark;
-    under_way_[i] = false;
-    --left_;
-  }
+  const ArenaSlice& range = ranges_[part];
+  return range.begin < last.offset + last.size && range.begin + range.size > first;
 }
 
 void WeightGatherer::finish(int begin, int end) {
   if (left_ == 0 || begin >= end) return;
-  if (!ranges_.empty()) return finish_ranges(begin, end);
-  for (std::size_t i = buckets_.size(); i-- > 0;) {
-    const bool wanted = buckets_[i].begin_tensor < end && buckets_[i].end_tensor > begin;
-    if (!under_way_[i] || !wanted) continue;
+  for (std::size_t i = under_way_.size(); i-- > 0;) {
+    if (!under_way_[i] || !is_read(i, begin, end)) continue;
     const double mark = clock_.monotonic_seconds();
     communicator_.finish(kCompute, pending_[i]);
     exposed_ += clock_.monotonic_seconds() - mark;

@@ -33,7 +33,8 @@ class WeightGatherer {
   [[nodiscard]] double exposed_seconds() const { return exposed_; }
 
  private:
-  void finish_ranges(int begin, int end);
+  // Whether any of these tensors lies in that bucket, or range.
+  [[nodiscard]] bool is_read(std::size_t part, int begin, int end) const;
 
   device::Device& device_;
   ranks::Communicator& communicator_;

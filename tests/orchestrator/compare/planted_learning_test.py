@@ -11,13 +11,10 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from planted_test import Lab, merged  # noqa: E402
-from served import conclude, run_cases  # noqa: E402
+from planted_test import Lab, main, merged  # noqa: E402
 
 STEPS = int(os.environ.get("REGATTA_PLANTED_STEPS", "24"))  # docs/why-different.md has a table of 200
 PLAIN = {
@@ -181,16 +178,5 @@ def nothing_is_named_of_equal_runs(build, folder):
 CASES = [plants_are_named, nothing_is_named_of_equal_runs]
 
 
-def main():
-    build = pathlib.Path(sys.argv[1]).resolve()
-    wanted = [case for case in CASES if len(sys.argv) < 3 or case.__name__ in sys.argv[2:]]
-    results = {}
-    for case in wanted:
-        with tempfile.TemporaryDirectory(prefix="learning-") as folder:
-            for outcome, count in run_cases("compare", [case], build, pathlib.Path(folder)).items():
-                results[outcome] = results.get(outcome, 0) + count
-    return conclude(results)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(CASES))

@@ -181,9 +181,9 @@ def parts_explain_the_difference_on_any_number_of_ranks(build, folder):
 CASES = [plants_are_named, nothing_is_named_where_nothing_differs, parts_explain_the_difference_on_any_number_of_ranks]
 
 
-def main():
+def main(cases):
     build = pathlib.Path(sys.argv[1]).resolve()
-    wanted = [case for case in CASES if len(sys.argv) < 3 or case.__name__ in sys.argv[2:]]
+    wanted = [case for case in cases if len(sys.argv) < 3 or case.__name__ in sys.argv[2:]]
     results = {}
     for case in wanted:
         with tempfile.TemporaryDirectory(prefix="planted-") as folder:
@@ -193,4 +193,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(CASES))
