@@ -1,7 +1,11 @@
 #include "orchestrator/cli/step_replays.h"
 
+#include <algorithm>
+#include <array>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/digest.h"
@@ -10,6 +14,7 @@
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/compare/facts.h"
+#include "orchestrator/files/trusted_path.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
@@ -19,6 +24,23 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostProbeBytes = std::size_t{256} << 20U;
 constexpr std::uint64_t kMostProgramBytes = std::uint64_t{1} << 30U;
 constexpr const char* kIsa = "REGATTA_ISA";
+constexpr const char* kPlugins = "REGATTA_PLUGIN_DIR";
+constexpr std::array<std::string_view, 11> kSettings = {
+    "OMP_",    "GOMP_",   "KMP_",  "MKL_",    "OPENBLAS_",     "DNNL_",
+    "ONEDNN_", "CUBLAS_", "CUDA_", "MALLOC_", "GLIBC_TUNABLES"};
+// In a name: it tells what to load, to write or to print.
+constexpr std::array<std::string_view, 9> kHarmful = {
+    "INJECTION", "PATH", "DIR", "PLUGIN", "LIBRAR", "FILE", "DUMP", "VERBOSE", "LOG"};
+
+bool is_plugin_directory(const base::Path& path) {
+  if (!files::is_trusted_path(path)) return false;
+  std::error_code error;
+  for (std::filesystem::directory_iterator each(path, error), end; each != end;
+       each.increment(error)) {
+    if (!files::is_trusted_path(each->path())) return false;
+  }
+  return !error;
+}
 
 std::string fact_text(const Json& environment, const char* pointer) {
   const Json value = compare::fact_at(environment, pointer);
@@ -40,6 +62,20 @@ std::string reason_of(const base::Output& output, double seconds) {
 
 }  // namespace
 
+bool is_trusted_program(const base::Path& program) {
+  return program.filename() == "regatta-train" && files::is_trusted_path(program);
+}
+
+bool is_harmless_variable(const std::string& name, const std::string& value) {
+  if (name == kPlugins) return is_plugin_directory(value);
+  const bool is_setting = std::any_of(kSettings.begin(), kSettings.end(),
+                                      [&](auto prefix) { return name.rfind(prefix, 0) == 0; });
+  const bool may_harm = std::any_of(kHarmful.begin(), kHarmful.end(), [&](auto word) {
+    return name.find(word) != std::string::npos;
+  });
+  return is_setting && !may_harm && value.find('/') == std::string::npos;
+}
+
 StepReplays::StepReplays(ReplayedRun a, ReplayedRun b, ReplayOptions options,
                          const site::ProgramEnvironment& environment)
     : a_(std::move(a)),
@@ -53,38 +89,48 @@ double StepReplays::seconds_left() const {
   return options_.seconds - gone.count();
 }
 
-base::Path StepReplays::program_of(const ReplayedRun& run) const {
+base::Path StepReplays::program_of(const ReplayedRun& run) {
   const base::Path program = fact_text(*run.environment, "/attempt/program");
   const std::string digest = fact_text(*run.environment, "/build/program_xxh3_128");
   base::FileSystem& files = base::posix_file_system();
   try {
     const bool is_same = !program.empty() && files.exists(program) &&
                          base::digest_of(files.read(program, kMostProgramBytes)) == digest;
-    if (is_same) return program;
+    if (is_same && (program == options_.trainer || is_trusted_program(program))) return program;
+    if (is_same && untrusted_.insert(program).second) {
+      std::cerr << "regatta: " << base::printable(program.string())
+                << " is not run for a replay, as others than you and root could have put it "
+                   "there; --trainer names the program that is\n";
+    }
   } catch (const base::Error&) {  // as if it was not there
   }
   return options_.trainer;
 }
 
-// Of what either attempt had set, as this run had it.
+// Of what either attempt had set, as this run had it; what could do harm stays as it is here.
 std::map<std::string, std::string> StepReplays::variables_of(
     const ReplayedRun& run, const compare::ReplayChange& change) const {
   std::map<std::string, std::string> variables = whole_;
-  const Json own = compare::fact_at(*run.environment, "/variables");
+  const auto set = [&](const std::string& name, const std::string& value) {
+    if (is_harmless_variable(name, value)) variables[name] = value;
+  };
+  const auto unset = [&](const std::string& name) {
+    if (name == kPlugins || is_harmless_variable(name, "")) variables.erase(name);
+  };
   for (const ReplayedRun* each : {&a_, &b_}) {
-    const Json set = compare::fact_at(*each->environment, "/variables");
-    if (!set.is_object()) continue;
-    for (const auto& item : set.items()) variables.erase(item.key());
+    const Json all = compare::fact_at(*each->environment, "/variables");
+    if (!all.is_object()) continue;
+    for (const auto& item : all.items()) unset(item.key());
   }
+  const Json own = compare::fact_at(*run.environment, "/variables");
   if (own.is_object()) {
     for (const auto& item : own.items()) {
-      if (item.value().is_string()) variables[item.key()] = item.value().get<std::string>();
+      if (item.value().is_string()) set(item.key(), item.value().get<std::string>());
     }
   }
-  variables.erase("digest");  // of the section
   for (const auto& [name, value] : change.variables) {
-    variables.erase(name);
-    if (value) variables[name] = *value;
+    unset(name);
+    if (value) set(name, *value);
   }
   std::string instructions = fact_text(*run.environment, "/numerics/instruction_set");
   if (change.instruction_set) instructions = *change.instruction_set;
