@@ -118,6 +118,18 @@ echo '4 passed, 0 failed, 0 skipped'"""
                 self.assertEqual((totals.passed, totals.failed), expected)
                 self.assertEqual(len(totals.again), 1 if tries == 2 else 0)
 
+    def test_one_that_can_runs_only_what_failed_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run.RESULTS = pathlib.Path(folder)
+            for second, expected, again in (("2 passed, 0 failed, 0 skipped", (5, 0, 1), 1), ("1 passed, 1 failed, 0 skipped", (4, 1, 1), 0)):
+                script = f"""[ "${{1:-}}" = --again ] || {{ echo '3 passed, 2 failed, 1 skipped'; exit 1; }}
+echo '{second}'; case '{second}' in *' 0 failed'*) ;; *) exit 1;; esac"""
+                totals = run.Totals()
+                totals.tries = 2
+                told(run.counted, totals, "web", ["sh", "-c", script, "sh"], 10, again="--again")
+                self.assertEqual((totals.passed, totals.failed, totals.skipped), expected)
+                self.assertEqual(len(totals.again), again)
+
 
 class OfBuilds(unittest.TestCase):
     def build(self, script, limit, every):

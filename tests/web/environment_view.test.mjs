@@ -66,6 +66,7 @@ pageTest(
     assert.ok(await summary.evaluate((one) => one === document.activeElement));
     await page.keyboard.press("Enter");
     const table = part(page, "variables").getByRole("table", { name: "Variables" });
+    await table.waitFor();
     const rows = await table.locator("tbody tr").allInnerTexts();
     assert.deepEqual(
       rows.map((row) => row.replace(/\s+/g, " ").trim()),

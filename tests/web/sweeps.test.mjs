@@ -323,13 +323,17 @@ sweepTest("trials are picked by pointer and by keys", one, makeSweeps, async ({ 
 sweepTest("the table sorts by any column, and what is selected is compared", one, makeSweeps,
   async ({ visitor, page: shown }) => {
     await rows(shown).first().waitFor();
-    const first = () => rows(shown).first().locator("th").innerText();
-    assert.equal(await first(), "9");
+    const begins = (trial) =>
+      shown.waitForFunction(
+        (text) => document.querySelector("table.trials tbody th").innerText === text,
+        trial,
+      );
+    await begins("9");
     await shown.getByRole("button", { name: "batch.size" }).click();
-    await shown.waitForFunction(() => document.querySelector("table.trials tbody th").innerText === "1");
+    await begins("1");
     await shown.getByRole("button", { name: "batch.size" }).click();
     await isAt(shown, `${one}?order=descending&sort=value.batch.size`);
-    assert.equal(await first(), "4");
+    await begins("4");
     assert.equal(await shown.locator('th[aria-sort="descending"]').innerText(), "batch.size ↓");
     await shown.keyboard.press("j");
     await shown.keyboard.press("x");

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as show from "../base/format";
 import { useShortcuts } from "../base/keys";
 import { usePoll } from "../base/poll";
@@ -135,7 +135,8 @@ export function NodePanel({
   const title = useRef<HTMLHeadingElement>(null);
   useShortcuts([{ keys: "Escape", does: "Close the node", act: onClose }]);
   const health = usePoll(name, 5000, async (signal) => setNode(await nodesApi.one(name, signal)));
-  useEffect(() => {
+  // As it appears, lest the focus be taken from what a quick user has gone on to.
+  useLayoutEffect(() => {
     setNode(undefined);
     title.current?.focus();
   }, [name]);
