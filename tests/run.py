@@ -3,8 +3,8 @@
 
     tests/run.sh            install, build, tidy, format, shellcheck, clang-tidy of what changed, unit, a tenth of
                             the slow repetitions and of the planted faults, chaos, web, demo, examples
-    tests/run.sh --all      clang-tidy of the whole product, slow and planted faults in full, and the CUDA plug-in,
-                            sanitizers (one of them without oneDNN), longer fuzzing, benchmarks
+    tests/run.sh --all      clang-tidy of the whole product, slow and planted faults in full, and what measures how fast
+                            this machine is, which must be quiet for it, the CUDA plug-in, sanitizers (one of them without oneDNN), longer fuzzing, benchmarks
     tests/run.sh --stage unit --stage web     only these
 
 A stage that takes more than its budget is named at the end; one that takes four times as long is
@@ -325,6 +325,8 @@ STAGES = [
     ("unit", 900, True, lambda t, limit, o: ctest(t, "unit", RELEASE, limit, ["-L", "^unit$"], None, CORES + 1)),  # a quarter waits
     ("slow", 600, True, lambda t, limit, o: ctest(t, "slow", RELEASE, limit, ["-L", "^slow$"],
                                                   {"REGATTA_REPETITIONS": "100" if o.all else "10"})),
+    ("measured", 600, False, lambda t, limit, o: ctest(t, "measured", RELEASE, limit, ["-L", "^measured$"],
+                                                       {"REGATTA_REPETITIONS": "100"}, 1)),
     ("slurm", 480, True, lambda t, limit, o: ctest(t, "slurm", RELEASE, limit, ["-L", "^slurm$"],
                                                 {"REGATTA_REPETITIONS": "100" if o.all else "10"}, 4)),  # they wait more than they work
     ("chaos", 100, True, lambda t, limit, o: ctest(t, "chaos", RELEASE, limit, ["-L", "^chaos$"],
@@ -372,6 +374,10 @@ def main():
         if name in ("install", "build") and totals.failed:
             break
     report(totals)
+    left_out = [name for name, _, default, _ in STAGES if not is_wanted(name, default, options)]
+    if left_out and not options.stage:
+        print(f"not run: {', '.join(left_out)}; --all runs them")
+    print(f"{totals.passed} passed, {totals.failed} failed, {totals.skipped} skipped")
     return 1 if totals.failed else 0
 
 
@@ -384,7 +390,6 @@ def report(totals):
             print(f"{title}: {entry}")
     (RESULTS / "stages.json").write_text(json.dumps(
         [{"stage": n, "seconds": round(s, 1), "budget": b} for n, s, b in totals.stages], indent=1) + "\n")
-    print(f"{totals.passed} passed, {totals.failed} failed, {totals.skipped} skipped")
 
 
 if __name__ == "__main__":

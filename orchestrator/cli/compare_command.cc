@@ -1,12 +1,19 @@
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <variant>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
+#include "orchestrator/cli/compared_file.h"
 #include "orchestrator/cli/step_replays.h"
 #include "orchestrator/cli/usage_error.h"
+#include "orchestrator/compare/bench_difference.h"
+#include "orchestrator/compare/environment_difference.h"
 #include "orchestrator/compare/learning_text.h"
 #include "orchestrator/compare/speed_text.h"
 #include "orchestrator/runs/metrics.h"
@@ -20,6 +27,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostCompared = 10;
 constexpr double kMostReplaySeconds = 1e6;
+constexpr std::size_t kFirstFacts = 12;  // of environments, beside all else
+constexpr std::size_t kAllFacts = 10000;
 
 // A reference with the figures that a run has, too.
 Json as_run(const Json& reference) {
@@ -48,18 +57,23 @@ class Compare : public Command {
              Group::Runs,
              "show figures of runs and references side by side, and of two runs why they differ",
              {"compare adam lamb", "compare adam lamb --replay", "compare adam lamb @last -o json",
-              "compare adam v4.1-tinycorp-tinybox_green-result_0"}}),
+              "compare adam v4.1-tinycorp-tinybox_green-result_0",
+              "compare adam theirs/environment.json", "compare node1.json node2.json"}}),
         environment_(program.environment),
         client_(ClientOptions::of(program)) {}
 
   void add_options(OptionList& options) override {
-    Option& runs = options.add("runs", ValueKind::Run, &runs_,
-                               "ids, names if only one run has them, or names of references");
+    Option& runs =
+        options.add("runs", ValueKind::Run, &runs_,
+                    "ids, names if only one run has them, or names of references; two "
+                    "may be files: an attempt's environment.json, or benches of machines");
     runs.is_required = true;
     runs.type = "RUN";
     options.add("--speed", &parts_.speed, "only why one of two runs is slower");
     options.add("--learning", &parts_.learning,
                 "only from which step on two runs learn differently, and why");
+    options.add("--environment", &parts_.environment,
+                "only in what two environments differ, the important first");
     options.add("--replay", &replay_,
                 "the same, and take that step of both again, here, to show which difference it is");
     options
@@ -76,31 +90,96 @@ class Compare : public Command {
                        std::to_string(kMostCompared));
     }
     parts_.learning = parts_.learning || replay_;
-    if ((parts_.speed || parts_.learning) && runs_.size() != 2) {
-      throw UsageError("--speed and --learning compare two runs, not " +
+    const bool is_of_two = parts_.any() || std::any_of(runs_.begin(), runs_.end(), names_file);
+    if (is_of_two && runs_.size() != 2) {
+      throw UsageError("--speed, --learning, --environment and files compare two, not " +
                        std::to_string(runs_.size()));
     }
+    if (std::any_of(runs_.begin(), runs_.end(), names_file)) return compare_files();
     const Client client = client_.connect();
     Json answers = Json::array();
     for (const std::string& run : runs_) answers.push_back(looked_up(client, run));
-    const bool all = parts_.speed == parts_.learning;
+    const bool all = !parts_.any();
     Json comparison = all ? text::comparison_of(answers) : Json::object();
     if (all || parts_.speed) add_part(client, answers, "speed", &comparison);
     if (all || parts_.learning) add_part(client, answers, "learning", &comparison);
+    if (all || parts_.environment) add_environments(client, answers, &comparison);
     if (replay_) add_replays(client, answers, &comparison["learning"]);
     if (client_.output.print(comparison)) return 0;
     std::vector<std::string> texts;
     if (all) texts.push_back(text::comparison_text(comparison));
     add_text(comparison, "speed", &compare::speed_text, &texts);
     add_text(comparison, "learning", &compare::learning_text, &texts);
+    add_text(
+        comparison, "environment",
+        [&](const Json& told) {
+          return compare::environment_difference_text(told, all ? kFirstFacts : kAllFacts);
+        },
+        &texts);
     std::cout << base::join(texts, "\n");
     return 0;
   }
 
  private:
   struct Parts {
-    bool speed = false, learning = false;
+    bool speed = false, learning = false, environment = false;
+    [[nodiscard]] bool any() const { return speed || learning || environment; }
   };
+
+  // Two benches, or two environments, of which one may be that of a run.
+  int compare_files() const {
+    if (parts_.speed || parts_.learning) {
+      throw UsageError("--speed and --learning compare runs, and one of these is a file");
+    }
+    std::array<ComparedFile, 2> sides;
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+      if (names_file(runs_[i])) {
+        sides[i] = read_compared_file(runs_[i]);
+        continue;
+      }
+      const Client client = client_.connect();
+      sides[i] = environment_of(client, client.get("/runs/" + path_part(runs_[i])));
+      if (std::get<Json>(sides[i]).is_null()) {
+        throw base::Error(base::Code::NotFound, "the run '" + base::printable(runs_[i]) +
+                                                    "' has no environment.json to compare");
+      }
+    }
+    if (sides[0].index() != sides[1].index()) {
+      throw UsageError(
+          "a bench of a machine is compared with another one, an environment with an "
+          "environment or a run; name two of a kind");
+    }
+    const auto* bench = std::get_if<trainer::contract::PlatformBench>(&sides[0]);
+    const Json told =
+        bench != nullptr
+            ? compare::bench_difference(*bench,
+                                        std::get<trainer::contract::PlatformBench>(sides[1]))
+            : compare::environment_difference(std::get<Json>(sides[0]), std::get<Json>(sides[1]));
+    if (client_.output.print(told)) return 0;
+    std::cout << (bench != nullptr ? compare::bench_difference_text(told)
+                                   : compare::environment_difference_text(told, kAllFacts));
+    return 0;
+  }
+  // Of two runs; where one has none that can be read, that.
+  void add_environments(const Client& client, const Json& answers, Json* comparison) const {
+    const bool both =
+        answers.size() == 2 && answers[0].contains("config") && answers[1].contains("config");
+    if (!both && parts_.environment) {
+      throw UsageError("--environment compares two runs; one of these is a reference");
+    }
+    if (!both) return;
+    try {
+      const Json a = environment_of(client, answers[0]), b = environment_of(client, answers[1]);
+      if (a.is_null() || b.is_null()) {
+        const std::string run = answers[a.is_null() ? 0 : 1].value("id", "");
+        throw base::Error(base::Code::NotFound, "the run '" + run + "' has no environment.json");
+      }
+      (*comparison)["environment"] = compare::environment_difference(a, b);
+    } catch (const base::Error& error) {
+      if (parts_.environment) throw;
+      (*comparison)["environment_unknown"] = error.what();
+    }
+  }
 
   // Of two runs, what the API's route of that name says; else why that cannot be told. Where only
   // one part is wanted that is an error.
@@ -108,7 +187,7 @@ class Compare : public Command {
                 Json* comparison) const {
     const bool both =
         answers.size() == 2 && answers[0].contains("config") && answers[1].contains("config");
-    const bool is_asked_for = parts_.speed || parts_.learning;
+    const bool is_asked_for = parts_.any();
     if (!both && is_asked_for) {
       throw UsageError("--" + part + " compares two runs; one of these is a reference");
     }
@@ -124,7 +203,8 @@ class Compare : public Command {
     }
   }
   static void add_text(const Json& comparison, const std::string& part,
-                       std::string (*text_of)(const Json&), std::vector<std::string>* texts) {
+                       const std::function<std::string(const Json&)>& text_of,
+                       std::vector<std::string>* texts) {
     const auto unknown = comparison.find(part + "_unknown");
     if (comparison.contains(part)) texts->push_back(text_of(comparison.at(part)));
     if (unknown == comparison.end()) return;
