@@ -6,10 +6,10 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/file_system.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
-#include "orchestrator/cli/compared_file.h"
 #include "orchestrator/cli/step_replays.h"
 #include "orchestrator/cli/usage_error.h"
 #include "orchestrator/compare/bench_difference.h"
@@ -19,6 +19,8 @@
 #include "orchestrator/runs/metrics.h"
 #include "orchestrator/runs/trainer_program.h"
 #include "orchestrator/text/comparison.h"
+#include "trainer/contract/environment_file.h"
+#include "trainer/contract/platform_bench.h"
 
 namespace regatta::orchestrator::cli {
 namespace {
@@ -47,6 +49,35 @@ Json as_run(const Json& reference) {
     run["samples_per_second"] = last[1].get<double>() / last[0].get<double>();
   }
   return run;
+}
+
+// A path, and not a run's id or name.
+bool names_file(const std::string& argument) {
+  constexpr std::string_view kEnding = ".json";
+  return argument.find('/') != std::string::npos ||
+         (argument.size() > kEnding.size() &&
+          argument.compare(argument.size() - kEnding.size(), kEnding.size(), kEnding) == 0);
+}
+
+// An environment.json (docs/formats/environment.md), or a bench (docs/platform_bench.md).
+using ComparedFile = std::variant<Json, trainer::contract::PlatformBench>;
+
+ComparedFile read_compared_file(const base::Path& path) {
+  const std::uint64_t most = std::max<std::uint64_t>(trainer::contract::kMostBenchBytes,
+                                                     trainer::contract::kMostEnvironmentBytes);
+  const std::string text = base::posix_file_system().read_at(path, 0, most + 1);
+  const std::string source = base::printable(path.string());
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_object() && json.contains("figures")) {
+    return trainer::contract::parse_platform_bench(std::string_view(text), source);
+  }
+  if (json.is_object() && json.contains("fingerprint")) {
+    return trainer::contract::parse_environment(text, source);
+  }
+  throw base::Error(base::Code::User,
+                    source +
+                        " is neither an environment.json of an attempt nor a bench of a machine"
+                        " (regatta platform bench --out FILE)");
 }
 
 class Compare : public Command {

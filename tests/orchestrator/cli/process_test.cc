@@ -9,9 +9,8 @@
 
 #include "base/text.h"
 #include "orchestrator/cli/client.h"
-#include "tests/orchestrator/support.h"
+#include "tests/orchestrator/cli/regatta_process.h"
 #include "trainer/contract/environment_file.h"
-#include "trainer/contract/platform_bench.h"
 
 namespace regatta::orchestrator {
 namespace {
@@ -19,108 +18,10 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 using tests::eventually;
+using tests::kRegatta, tests::kTrainer, tests::kDeadline;
 using Json = nlohmann::ordered_json;
 
-const std::string kRegatta = REGATTA_BINARY_DIR "/orchestrator/regatta";
-const std::string kTrainer = REGATTA_BINARY_DIR "/tests/orchestrator/fake_trainer";
-constexpr double kDeadline = 120;
-
-class ProcessTest : public testing::Test {
- protected:
-  ProcessTest() { std::filesystem::create_directories(data()); }
-  ~ProcessTest() override {
-    // Attempts outlive the controller on purpose, so a test ends them itself.
-    script("exit 0 end");
-    tests::write_file(data() / "go", "");
-    for (const pid_t process : attempts_) ::kill(process, SIGKILL);
-    stop_serving(SIGKILL);
-  }
-
-  base::Path data() const { return folder_.path() / "data"; }
-  void script(const std::string& text) { tests::write_file(data() / "script", text); }
-
-  // Starts `regatta serve` on a free port and waits until it listens.
-  void serve(const std::vector<std::string>& more = {}) {
-    base::Command command;
-    command.arguments = {kRegatta,    "serve",  "--port",
-                         "0",         "--data", state(),
-                         "--trainer", kTrainer, "--allow-privileged"};
-    command.arguments.insert(command.arguments.end(), more.begin(), more.end());
-    command.output_path = folder_.path() / ("serve-" + std::to_string(++served_) + ".log");
-    server_ = base::spawn(command);
-    ASSERT_TRUE(eventually([&] {
-      for (const std::string& line : base::split(read(command.output_path), '\n')) {
-        if (line.rfind("http://", 0) == 0) url_ = line;
-      }
-      return !url_.empty();
-    })) << read(command.output_path);
-  }
-  void stop_serving(int signal) {
-    if (server_ == 0) return;
-    ::kill(server_, signal);
-    server_exit_ = base::wait_exit(server_);
-    server_ = 0;
-    url_.clear();
-  }
-  static std::string read(const base::Path& path) {
-    try {
-      return base::posix_file_system().read(path, 1 << 24);
-    } catch (const base::Error&) {
-      return "";
-    }
-  }
-  std::string state() const { return (folder_.path() / "state").string(); }
-  std::string socket() const { return "unix:" + state() + "/controller.sock"; }
-
-  base::Output regatta(const std::vector<std::string>& arguments) {
-    base::Command command;
-    command.arguments = {kRegatta};
-    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
-    command.environment["REGATTA_SERVER"] = socket();
-    command.directory = folder_.path();
-    return base::run(command, kDeadline);
-  }
-  base::Path run_yaml(const std::string& more = "") {
-    const base::Path path = folder_.path() / "run.yaml";
-    tests::write_file(path,
-                      "name: demo\nsteps: 60\ndata: {path: data}\nbatch: {size: 8}\n"
-                      "evaluate: {every: 5}\ncheckpoint: {every: 10}\ntarget: {value: 0.5}\n" +
-                          more);
-    return path;
-  }
-  std::string submit(const std::string& more = "") {
-    const base::Output output = regatta({"submit", run_yaml(more).string()});
-    EXPECT_EQ(output.exit.code, 0) << output.errors;
-    return output.text.substr(0, output.text.find('\n'));
-  }
-  Json show(const std::string& id) {
-    const Json run = cli::Client({socket()}, kDeadline).get("/runs/" + cli::path_part(id));
-    const Json& attempt = run["attempt"];
-    if (attempt.is_object() && attempt["process"].is_number()) {
-      attempts_.push_back(attempt["process"].get<pid_t>());
-    }
-    return run;
-  }
-  bool reaches(const std::string& id, const std::string& state) {
-    return eventually([&] { return show(id)["state"] == state; });
-  }
-  bool reaches_step(const std::string& id, std::int64_t step) {
-    return eventually([&] { return show(id)["step"] >= step; });
-  }
-  std::vector<std::int64_t> steps(const std::string& id) {
-    std::vector<std::int64_t> out;
-    const Json metrics = cli::Client({socket()}, kDeadline).get("/runs/" + id + "/metrics");
-    for (const Json& row : metrics["steps"]) out.push_back(row[0]);
-    return out;
-  }
-
-  tests::TemporaryDirectory folder_;
-  std::string url_;
-  pid_t server_ = 0;
-  base::Exit server_exit_;
-  int served_ = 0;
-  std::vector<pid_t> attempts_;
-};
+class ProcessTest : public tests::RegattaProcess {};
 
 std::vector<std::int64_t> one_to(std::int64_t last) {
   std::vector<std::int64_t> out;
@@ -175,74 +76,6 @@ TEST_F(ProcessTest, ShowsWhatAnAttemptRanOn) {
         std::string("\x1b[2J")}) {
     tests::write_file(path, bad);
     refused({"--environment"}, "is damaged");
-  }
-}
-
-// Files in place of runs.
-TEST_F(ProcessTest, ComparesWhatFilesSay) {
-  script("pause_ms 1");
-  serve();
-  const std::string id = submit();
-  ASSERT_TRUE(reaches(id, "succeeded"));
-  const base::Path attempts = base::Path(show(id)["directory"].get<std::string>()) / "attempts";
-  Json sections;
-  for (const std::string_view name : trainer::contract::kEnvironmentSections) {
-    sections[std::string(name)] = {{"said", 1}};
-  }
-  const auto write = [&](const base::Path& path) {
-    tests::write_file(path, trainer::contract::sealed_environment(sections).dump(2));
-    return path.string();
-  };
-  write(attempts / base::posix_file_system().list(attempts).at(0) /
-        trainer::contract::kEnvironmentFile);
-  sections["numerics"]["threads"] = 3;
-  const std::string theirs = write(folder_.path() / "theirs.json");
-  for (const std::vector<std::string>& sides : {std::vector{id, theirs}, {theirs, id}}) {
-    const base::Output text = regatta({"compare", sides[0], sides[1]});
-    EXPECT_EQ(text.exit.code, 0) << text.errors;
-    EXPECT_THAT(text.text, HasSubstr(sides[0] == id ? "numerics threads: none | 3\n"
-                                                    : "numerics threads: 3 | none\n"));
-  }
-  const base::Output same = regatta({"compare", theirs, theirs, "-o", "json"});
-  EXPECT_EQ(Json::parse(same.text, nullptr, false)["equal"], true) << same.errors;
-
-  trainer::contract::PlatformBench bench;
-  bench.host = "n1";
-  bench.version = "1";
-  bench.processor = "P";
-  bench.instruction_set = bench.products = bench.file_system = "x";
-  bench.figures = {{"memory.cpu.copy", "B/s", 2e10, 0, 7, true, "w"}};
-  const std::string one = (folder_.path() / "one.json").string();
-  tests::write_file(one, trainer::contract::to_json(bench).dump());
-  bench.figures[0].value = 1e10;
-  const std::string two = (folder_.path() / "two.json").string();
-  tests::write_file(two, trainer::contract::to_json(bench).dump());
-  const base::Output benches = regatta({"compare", one, two});
-  EXPECT_EQ(benches.exit.code, 0) << benches.errors;
-  EXPECT_THAT(benches.text, testing::ContainsRegex("memory.cpu.copy +20 GB/s +10 GB/s +-50 %"));
-
-  const std::string broken = (folder_.path() / "broken.json").string();
-  tests::write_file(broken, "\x1b[2J");
-  struct Refusal {
-    std::vector<std::string> words;
-    int code;
-    std::string why;
-  };
-  for (const Refusal& refusal :
-       std::vector<Refusal>{{{one, theirs}, 2, "name two of a kind"},
-                            {{one, id}, 2, "name two of a kind"},
-                            {{one, two, "--speed"}, 2, "one of these is a file"},
-                            {{one, two, theirs}, 2, "compare two, not 3"},
-                            {{one, "nothing.json"}, 3, "nothing.json"},
-                            {{"nobody", theirs}, 3, "nobody"},
-                            {{one, broken}, 7, "is neither an environment.json"}}) {
-    std::vector<std::string> words{"compare"};
-    words.insert(words.end(), refusal.words.begin(), refusal.words.end());
-    const base::Output output = regatta(words);
-    EXPECT_EQ(output.exit.code, refusal.code) << output.errors;
-    EXPECT_THAT(output.errors, HasSubstr(refusal.why));
-    EXPECT_THAT(output.errors, Not(HasSubstr("\x1b")));
-    EXPECT_EQ(output.text, "");
   }
 }
 
