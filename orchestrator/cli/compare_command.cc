@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file_system.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "orchestrator/cli/client_options.h"
 #include "orchestrator/cli/commands.h"
@@ -31,6 +32,7 @@ constexpr std::size_t kMostCompared = 10;
 constexpr double kMostReplaySeconds = 1e6;
 constexpr std::size_t kFirstFacts = 12;  // of environments, beside all else
 constexpr std::size_t kAllFacts = 10000;
+constexpr int kMostDepth = 32;  // of a file
 
 // A reference with the figures that a run has, too.
 Json as_run(const Json& reference) {
@@ -67,7 +69,9 @@ ComparedFile read_compared_file(const base::Path& path) {
                                                      trainer::contract::kMostEnvironmentBytes);
   const std::string text = base::posix_file_system().read_at(path, 0, most + 1);
   const std::string source = base::printable(path.string());
-  const Json json = Json::parse(text, nullptr, false);
+  // Of what is nested deeper than either the readers say so.
+  const Json json =
+      base::json_depth_at_most(text, kMostDepth) ? base::parse_json<Json>(text) : Json();
   if (json.is_object() && json.contains("figures")) {
     return trainer::contract::parse_platform_bench(std::string_view(text), source);
   }

@@ -48,7 +48,11 @@ Json row_of(const BenchFigure* a, const BenchFigure* b, bool same_work) {
   return row;
 }
 
-std::string percent(const Json& share) {
+std::string noise_text(const Json& share) {
+  return share.is_number() ? base::percent(share.get<double>()) : "";
+}
+
+std::string change_text(const Json& share) {
   if (!share.is_number()) return "";
   const double value = 100 * share.get<double>();
   return (value > 0 ? "+" : "") + base::short_number(value, 3) + " %";
@@ -114,7 +118,7 @@ std::string bench_difference_text(const Json& difference) {
     std::vector<std::vector<std::string>> parts = {{"PART", "B TO A", "NOISE", "FIGURES"}};
     for (const Json& part : difference.at("parts")) {
       parts.push_back({base::printable(part.at("part").get<std::string>()),
-                       percent(part.at("change")), percent(part.at("noise")),
+                       change_text(part.at("change")), noise_text(part.at("noise")),
                        std::to_string(part.at("figures").get<int>())});
     }
     text += "\n" + text::table(parts);
@@ -125,7 +129,7 @@ std::string bench_difference_text(const Json& difference) {
     rows.push_back({base::printable(figure.at("name").get<std::string>()),
                     value_text(figure.at("values").at(0), base::printable(unit)),
                     value_text(figure.at("values").at(1), base::printable(unit)),
-                    percent(figure.at("change")), percent(figure.at("noise"))});
+                    change_text(figure.at("change")), noise_text(figure.at("noise"))});
   }
   return text + "\n" + text::table(rows);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "base/wording.h"
 #include "orchestrator/compare/facts.h"
@@ -18,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Keys as key_of() has them; what begins with none of them is not told. The first that fits counts.
-constexpr std::array<std::string_view, 21> kByImportance = {"numerics",
+constexpr std::array<std::string_view, 22> kByImportance = {"numerics",
                                                             "data",
                                                             "model",
                                                             "randomness",
@@ -31,7 +32,8 @@ constexpr std::array<std::string_view, 21> kByImportance = {"numerics",
                                                             "machine limits",
                                                             "machine frequency",
                                                             "training throttled",
-                                                            "training clocks",
+                                                            "training clocks mean_mhz",
+                                                            "training waited_percent",
                                                             "build",
                                                             "variables",
                                                             "machine",
@@ -40,6 +42,7 @@ constexpr std::array<std::string_view, 21> kByImportance = {"numerics",
                                                             "attempt host",
                                                             "attempt program"};
 constexpr double kSameClock = 0.02;
+constexpr double kSameWaiting = 5;  // percent of the threads' time
 
 std::size_t importance_of(const std::string& key) {
   const auto found =
@@ -49,16 +52,13 @@ std::size_t importance_of(const std::string& key) {
   return static_cast<std::size_t>(found - kByImportance.begin());
 }
 
-bool is_same_clock(const Evidence& fact) {
-  if (fact.key != "training clocks mean_mhz") return false;
-  const Json a = Json::parse(fact.a, nullptr, false), b = Json::parse(fact.b, nullptr, false);
-  return a.is_number() && b.is_number() &&
-         std::abs(a.get<double>() - b.get<double>()) <= kSameClock * std::abs(a.get<double>());
-}
-
-// Of the machine or the program since it was started, whatever ran.
-bool is_of_the_moment(const std::string& key) {
-  return key.rfind("training clocks throttled", 0) == 0;
+// What is measured differs a little between equal attempts, too.
+bool is_as_good_as_equal(const Evidence& fact) {
+  const auto a = base::parse_json<Json>(fact.a), b = base::parse_json<Json>(fact.b);
+  if (!a.is_number() || !b.is_number()) return false;
+  const double apart = std::abs(a.get<double>() - b.get<double>());
+  if (fact.key == "training waited_percent") return apart <= kSameWaiting;
+  return fact.key == "training clocks mean_mhz" && apart <= kSameClock * std::abs(a.get<double>());
 }
 
 bool is_digest(const std::string& key) {
@@ -83,8 +83,7 @@ Json environment_difference(const Json& a, const Json& b) {
   all.erase(std::remove_if(all.begin(), all.end(),
                            [](const Evidence& fact) {
                              return importance_of(fact.key) == kByImportance.size() ||
-                                    is_digest(fact.key) || is_same_clock(fact) ||
-                                    is_of_the_moment(fact.key);
+                                    is_digest(fact.key) || is_as_good_as_equal(fact);
                            }),
             all.end());
   std::stable_sort(all.begin(), all.end(), [](const Evidence& one, const Evidence& other) {

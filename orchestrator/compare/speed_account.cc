@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "base/error.h"
@@ -32,6 +33,22 @@ std::size_t first_that_counts(const Records& records) {
     if (++seen > passed) return std::max(i, begin);
   }
   return records.size();
+}
+
+// Seconds of a step in which a bucket was being summed.
+double sum_seconds_of(const contract::StepRecord& step) {
+  const std::size_t buckets = std::min(step.bucket_launched.size(), step.bucket_finished.size());
+  std::vector<std::pair<double, double>> sums;
+  for (std::size_t i = 0; i < buckets; ++i) {
+    sums.emplace_back(step.bucket_launched[i], step.bucket_finished[i]);
+  }
+  std::sort(sums.begin(), sums.end());
+  double seconds = 0, until = 0;
+  for (const auto& [from, to] : sums) {
+    seconds += std::max(0.0, to - std::max(from, until));
+    until = std::max(until, to);
+  }
+  return seconds;
 }
 
 // Of the mean rank and of the one with most to do, beside rank 0; 1 where no record tells.
@@ -65,6 +82,8 @@ class Sums {
     account_.tokens += step.tokens;
     account_.flops += step.flops;
     account_.stalled += step.input_stalled ? 1 : 0;
+    account_.sum_seconds += sum_seconds_of(step);
+    account_.summed_steps += step.bucket_finished.empty() ? 0 : 1;
     if (step.samples > 0) each_.push_back(step.seconds / static_cast<double>(step.samples));
     in_steps_ += step.seconds;
     part(Part::Input) += step.data_seconds;
@@ -86,9 +105,12 @@ class Sums {
     ++account_.evaluations;
     part(Part::Evaluation) += seconds;
   }
-  void add_checkpoint(double stall) {
+  void add_checkpoint(const contract::CheckpointRecord& saved) {
     ++account_.checkpoints;
-    part(Part::Checkpoints) += stall;
+    part(Part::Checkpoints) += saved.stall_seconds;
+    if (saved.status != "written") return;
+    account_.checkpoint_bytes += static_cast<double>(saved.bytes);
+    account_.checkpoint_writing_seconds += saved.write_seconds + saved.sync_seconds;
   }
 
   // Of a window of so many seconds.
@@ -175,7 +197,7 @@ SpeedAccount account_of(const Records& records, const AttemptLayout& layout) {
       sums.add_evaluation(evaluation->seconds);
     } else if (const auto* saved = std::get_if<contract::CheckpointRecord>(&records[i].body)) {
       if (saved->status == "written" || saved->status == "failed") {
-        sums.add_checkpoint(saved->stall_seconds);
+        sums.add_checkpoint(*saved);
       }
     }
   }

@@ -37,6 +37,11 @@ struct SpeedAccount {
   double error = 0;                    // standard error of the seconds of a sample
   std::int64_t stalled = 0;            // steps that waited for their samples
   std::int64_t evaluations = 0, checkpoints = 0;
+  // Of these checkpoints, what was written, and for how long on the slowest rank, syncing included.
+  double checkpoint_bytes = 0, checkpoint_writing_seconds = 0;
+  // Of the steps that tell of their buckets: in which some bucket's sum was under way on rank 0.
+  double sum_seconds = 0;
+  std::int64_t summed_steps = 0;
 
   [[nodiscard]] double of(Part part) const { return parts[static_cast<std::size_t>(part)]; }
   [[nodiscard]] double per_sample(double of_seconds) const {

@@ -15,6 +15,8 @@ constexpr double kLeastShare = 0.1;    // of the whole difference
 constexpr double kOtherPressure = 10;  // percent of time in which something waited for a processor
 constexpr double kPressureSeconds = 10;
 constexpr double kOtherClock = 0.05;  // of the larger clock
+constexpr double kOtherWaiting = 5;   // percent of their time in which threads waited to run
+constexpr double kOtherRate = 1.5;  // of disks and links; what they differ by for no reason is less
 
 // Facts of environment.json in which attempts may differ, the likeliest cause first.
 struct Fact {
@@ -34,10 +36,10 @@ constexpr Fact kFacts[] = {
     {Part::Compute, "/machine/usable_threads", "other processors to run on"},
     {Part::Compute, "/build/type", "another type of build"},
     {Part::Compute, "/build/flags", "other flags of the compiler"},
-    {Part::Compute, "/numerics/products", "another library for products"},
-    {Part::Compute, "/numerics/attention", "another kernel of attention"},
     {Part::Compute, "/numerics/determinism", "another level of determinism"},
     {Part::Compute, "/numerics/shards", "another number of shards"},
+    {Part::Compute, "/numerics/products", "another library for products"},
+    {Part::Compute, "/numerics/attention", "another kernel of attention"},
     {Part::Compute, "/machine/processor/name", "another processor"},
     {Part::Compute, "/machine/frequency", "other settings of the processor's clock"},
     {Part::Compute, "/machine/caches", "other caches"},
@@ -107,6 +109,10 @@ void add_state(const Sides& sides, LikelyCause* cause) {
       add(pointer, "a processor that was throttled");
     }
   }
+  constexpr const char* kWaited = "/training/waited_percent";
+  if (differ_by(kWaited, [](double a, double b) { return std::abs(a - b) > kOtherWaiting; })) {
+    add(kWaited, "others that used the same processors");
+  }
   // A mean over seconds, which of a shorter attempt tells what was before it.
   const bool is_own = std::min(sides.a.seconds, sides.b.seconds) >= kPressureSeconds;
   constexpr const char* kPressure = "/training/clocks/processor_pressure";
@@ -130,6 +136,41 @@ void add_facts(const Sides& sides, LikelyCause* cause) {
     if (a == b) continue;
     if (cause->what.empty()) cause->what = fact.what;
     add_differences(key_of(fact.key), a, b, &cause->evidence);
+  }
+}
+
+// Of a disk or a link, by the journals: where nothing else differs, one that is slower is the
+// cause.
+void add_rate(const char* key, double rate_a, double rate_b, const std::string& what,
+              LikelyCause* cause) {
+  if (!(rate_a > 0 && rate_b > 0)) return;
+  cause->evidence.push_back(evidence_of(key, Json(rate_a), Json(rate_b)));
+  const bool differ = std::max(rate_a, rate_b) >= kOtherRate * std::min(rate_a, rate_b);
+  if (cause->what.empty() && differ)
+    cause->what = (rate_b < rate_a ? "a slower " : "a faster ") + what;
+}
+
+void add_rates(const Sides& sides, LikelyCause* cause) {
+  const auto rate = [](double amount, double seconds) {
+    return seconds > 0 ? amount / seconds : 0;
+  };
+  if (cause->part == Part::Checkpoints) {
+    add_rate("bytes of checkpoints written in a second",
+             rate(sides.a.checkpoint_bytes, sides.a.checkpoint_writing_seconds),
+             rate(sides.b.checkpoint_bytes, sides.b.checkpoint_writing_seconds),
+             "disk for checkpoints", cause);
+  }
+  if (cause->part == Part::Communication) {
+    const auto bytes = [](const SpeedAccount& account, const Json& environment) {
+      const Json parameters = fact_at(environment, "/model/parameters");
+      return parameters.is_number()
+                 ? 4 * parameters.get<double>() * static_cast<double>(account.summed_steps)
+                 : 0;  // float32
+    };
+    add_rate("bytes of gradients summed in a second",
+             rate(bytes(sides.a, sides.environment_a), sides.a.sum_seconds),
+             rate(bytes(sides.b, sides.environment_b), sides.b.sum_seconds), "link between ranks",
+             cause);
   }
 }
 
@@ -170,7 +211,10 @@ LikelyCause cause_of(Part part, double seconds, const Sides& sides) {
   LikelyCause cause{part, seconds, "", {}};
   const bool known = sides.environment_a.is_object() && sides.environment_b.is_object();
   if (known) add_facts(sides, &cause);
-  if (known && (part == Part::Compute || part == Part::Imbalance)) add_state(sides, &cause);
+  const bool computes = part == Part::Compute || part == Part::Imbalance;
+  if (known && computes) add_state(sides, &cause);
+  add_rates(sides, &cause);
+  if (known && !computes && cause.what.empty()) add_state(sides, &cause);  // slow like the rest
   if (cause.what.empty()) {
     cause.what = known ? "nothing that their environments tell"
                        : "not known: not both have a fingerprint of what they ran on";

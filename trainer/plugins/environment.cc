@@ -192,6 +192,9 @@ void add_training(base::FileSystem& files, const base::Path& path, const Machine
   if (environment.contains(begun)) {
     Json throttled = throttled_between(environment[begun], training["clocks"]);
     if (!throttled.empty()) training["throttled"] = std::move(throttled);
+    if (const auto waited = waited_between(environment[begun], training["clocks"])) {
+      training["waited_percent"] = *waited;
+    }
   }
   environment["training"] = std::move(training);
   write_environment(files, path, environment);

@@ -200,6 +200,21 @@ void put_product(const MachineFiles& files, Json* json) {
   if (!words.empty()) (*json)["product"] = base::join(words, " ");
 }
 
+// Of this process's threads that live: for how long they ran, and waited for a processor.
+Json threads_of(const MachineFiles& files) {
+  double ran = 0, waited = 0;
+  for (const std::string& name : files.numbered("/proc/self/task", "")) {
+    // Nanoseconds of both, and how often it ran.
+    const auto text = files.text("/proc/self/task/" + name + "/schedstat");
+    const auto words = text ? base::split(*text, ' ') : std::vector<std::string>();
+    if (words.size() != 3) continue;
+    ran += base::parse_number(words[0]).value_or(0) * 1e-9;
+    waited += base::parse_number(words[1]).value_or(0) * 1e-9;
+  }
+  if (!(ran > 0)) return Json();
+  return {{"ran_seconds", ran}, {"waited_seconds", waited}};
+}
+
 }  // namespace
 
 Json group_limits(const MachineFiles& files) {
@@ -250,7 +265,18 @@ Json clocks_now(const MachineFiles& files) {
     json["throttled"] = std::move(throttled);
   }
   if (const auto pressure = pressure_of(files)) json["processor_pressure"] = *pressure;
+  if (Json threads = threads_of(files); !threads.is_null()) json["threads"] = std::move(threads);
   return json;
+}
+
+std::optional<double> waited_between(const Json& before, const Json& after) {
+  if (!before.contains("threads") || !after.contains("threads")) return std::nullopt;
+  const auto gone = [&](const char* key) {
+    return after["threads"].at(key).get<double>() - before["threads"].at(key).get<double>();
+  };
+  const double ran = gone("ran_seconds"), waited = gone("waited_seconds");
+  if (!(ran >= 0 && waited >= 0 && ran + waited > 0)) return std::nullopt;
+  return 100 * waited / (ran + waited);
 }
 
 Json throttled_between(const Json& before, const Json& after) {

@@ -227,6 +227,7 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   if (measures) measure_half(taken.step, step, scales.half, timer);
   begin_looking(taken.step, step, scales.step, timer);
   timer.lap(&record.statistics_seconds);
+  const double waited_before = gatherer_.exposed_seconds();  // for weights, but not by this forward
 
   // model forward/backward; where they overlap, buckets ⇄ communicator, too
   sum_gradients(taken.step, scales.step, &timer, &record);
@@ -235,7 +236,7 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   // buckets ⇄ communicator: what is left of it
   timer.enter(watch::Phase::Reduce);
   finish_sums();
-  record.exposed_seconds = sums_exposed_seconds() + gatherer_.exposed_seconds();
+  record.exposed_seconds = sums_exposed_seconds() + gatherer_.exposed_seconds() - waited_before;
   timer.lap(&record.reduce_seconds);
   if (measures) measure_noise(scales, &record);  // begins the update, too
   timer.lap(&record.statistics_seconds);

@@ -18,6 +18,9 @@ struct MadeSteps {
   std::vector<double> ranks = {};  // compute of each, told with every tenth step
   int evaluate_every = 0, save_every = 0;
   double evaluation = 0, stall = 0, gap = 0;  // gap: behind every step
+  std::uint64_t saved_bytes = 0;
+  double writing = 0, syncing = 0;                   // of a checkpoint
+  std::vector<double> launched = {}, finished = {};  // of each bucket, every third step
 };
 
 inline std::vector<trainer::contract::JournalRecord> made_journal(const MadeSteps& of) {
@@ -49,6 +52,10 @@ inline std::vector<trainer::contract::JournalRecord> made_journal(const MadeStep
     step.seconds = step.data_seconds + step.statistics_seconds + step.forward_seconds +
                    step.backward_seconds + step.reduce_seconds + step.optimizer_seconds + of.rest;
     now += step.seconds;
+    if (i % 3 == 0) {
+      step.bucket_launched = of.launched;
+      step.bucket_finished = of.finished;
+    }
     put(step);
     if (!of.ranks.empty() && i % 10 == 0) {
       contract::RanksRecord ranks;
@@ -66,6 +73,9 @@ inline std::vector<trainer::contract::JournalRecord> made_journal(const MadeStep
       contract::CheckpointRecord saved;
       saved.status = "written";
       saved.stall_seconds = of.stall;
+      saved.bytes = of.saved_bytes;
+      saved.write_seconds = of.writing;
+      saved.sync_seconds = of.syncing;
       now += of.stall;
       put(saved);
     }

@@ -6,6 +6,7 @@
 Each plant is trained beside the same plain run, and `regatta compare` must name the part that got slower (or faster) and the
 fact that made it so; what it says must add up. Pairs of equal runs have no cause that a fact stands behind.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -21,7 +22,7 @@ from served import NO_DEFAULTS, conclude, make_data, run_cases, serve_here, serv
 PLAIN = {
     "model": {"preset": "tiny", "layers": 2, "hidden": 128, "heads": 2, "feed_forward": 512, "max_positions": 64, "dropout": 0,
               "attention_dropout": 0},
-    "data": {"max_length": 16}, "batch": {"size": 8}, "threads": 1, "steps": 400,
+    "data": {"max_length": 16}, "batch": {"size": 8}, "threads": 1, "steps": 1000,
     "evaluate": {"every": 1000, "samples": 32}, "checkpoint": {"every": 1000, "keep_last": 1}, "statistics": {"every": 0},
 }
 # What changes; the environment's variables; the part, and the key of the evidence.
@@ -29,14 +30,14 @@ PLANTS = {
     "one_thread_more": ({"threads": 2}, {}, "compute", "numerics threads"),
     "plain_instructions": ({}, {"REGATTA_ISA": "baseline"}, "compute", "numerics instruction_set"),
     "longer_samples": ({"data": {"max_length": 64}}, {}, "compute", "configuration data max_length"),
-    "dropout": ({"model": {"dropout": 0.1, "attention_dropout": 0.1}}, {}, "compute", "configuration model dropout"),
+    "portable": ({"determinism": "portable"}, {}, "compute", "numerics determinism level"),
     "larger_model": ({"model": {"layers": 4}}, {}, "compute", "model fingerprint"),
     "micro_batches": ({"batch": {"size": 8, "micro": 1}}, {}, "compute", "configuration batch micro"),
     "evaluations": ({"evaluate": {"every": 2}}, {}, "evaluation", "configuration evaluate every"),
     "checkpoints": ({"checkpoint": {"every": 2, "async": False}}, {}, "checkpoints", "configuration checkpoint every"),
     "statistics": ({"statistics": {"every": 2}}, {}, "statistics", "configuration statistics every"),
     "small_batch": ({"batch": {"size": 2}}, {}, "optimizer", "configuration batch size"),
-    "two_ranks": ({"ranks": 2}, {}, "communication", "fabric ranks"),
+    "two_ranks": ({"ranks": 2, "batch": {"size": 2}}, {}, "communication", "fabric ranks"),
 }
 PAIRS = 20
 RANKS = (1, 2, 4)
@@ -178,7 +179,62 @@ def parts_explain_the_difference_on_any_number_of_ranks(build, folder):
             assert abs(named - measured) <= 0.05 * measured, (named, measured)
 
 
-CASES = [plants_are_named, nothing_is_named_where_nothing_differs, parts_explain_the_difference_on_any_number_of_ranks]
+# What a machine does to a run, and no fact of its environment tells beforehand.
+SAVING = {"checkpoint": {"every": 20, "async": False, "keep_last": 1}}
+LATENCY = 0.003  # seconds of a sum
+MACHINE = {
+    ("saving", "slow_disk"): ("checkpoints", "a slower disk for checkpoints"),
+    ("near", "far"): ("communication", "a slower link between ranks"),
+    ("alone", "beside"): ("compute", "others that used the same processors"),
+}
+
+
+@contextlib.contextmanager
+def neighbours():
+    """Two that do nothing but compute, on each processor."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        yield
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
+
+
+def train_over_link(lab, run, latency):
+    """Two ranks whose gradients go over a link that is made slow: the same run in a directory of its own."""
+    directory = lab.runs / f"{run}-00abcd"
+    for name in ("attempts", "checkpoints", "epoch"):
+        (directory / name).mkdir(parents=True, mode=0o700)
+    config = json.loads((lab.runs / "two-00abcd" / "run.json").read_text())
+    (directory / "run.json").write_text(json.dumps({**config, "name": run}))
+    done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2",
+                           lab.build / "tests" / "trainer" / "run" / "slow_link_run", directory, "2", str(latency), "1e12"],
+                          capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def disks_links_and_neighbours_are_named(build, folder):
+    lab = Lab(build, folder)
+    lab.train("saving", SAVING)
+    lab.train("slow_disk", SAVING, {"LD_PRELOAD": str(build / "tests" / "orchestrator" / "compare" / "libslow_disk.so")})
+    lab.train("two", {"ranks": 2, "steps": 200})
+    train_over_link(lab, "near", 0)
+    train_over_link(lab, "far", LATENCY)
+    lab.train("alone", {"steps": 1500})
+    with neighbours():
+        lab.train("beside", {"steps": 1500})
+    with lab:
+        for (a, b), (part, what) in MACHINE.items():
+            speed, text = lab.compare(a, b)
+            adds_up(speed)
+            print(f"{b}: {[(each['part'], each['what']) for each in speed['causes']]}", flush=True)
+            named = {each["part"]: each["what"] for each in speed["causes"]}
+            assert named.get(part) == what and speed["causes"][0]["what"] == what, text
+            assert what in text, text
+
+
+CASES = [plants_are_named, disks_links_and_neighbours_are_named, nothing_is_named_where_nothing_differs, parts_explain_the_difference_on_any_number_of_ranks]
 
 
 def main(cases):

@@ -131,6 +131,67 @@ TEST(SpeedCauses, EachPartHasItsOwn) {
   EXPECT_EQ(causes[2].what, "another transport");
 }
 
+TEST(SpeedCauses, ThreadsThatWaitedForAProcessorHadNeighbours) {
+  Compared of;
+  of.b.backward = 0.030;
+  of.environment_a["training"] = {{"waited_percent", 1.5}};
+  of.environment_b["training"] = {{"waited_percent", 42.0}};
+  ASSERT_EQ(of.causes().size(), 1U);
+  EXPECT_EQ(of.causes()[0].what, "others that used the same processors");
+  EXPECT_EQ(of.causes()[0].evidence[0].key, "training waited_percent");
+  of.b.data = 0.008;  // and made its samples slower
+  ASSERT_EQ(of.causes().size(), 2U);
+  EXPECT_EQ(of.causes()[1].what, "others that used the same processors");
+  of.environment_b["configuration"]["data"]["max_length"] = 64;  // which is likelier
+  EXPECT_EQ(of.causes()[1].what, "other settings of data");
+  EXPECT_EQ(of.causes()[1].evidence[0].key, "configuration data max_length");
+  of = Compared();
+  of.b.backward = 0.030;
+  of.environment_a["training"] = {{"waited_percent", 1.5}};
+  of.environment_b["training"] = {{"waited_percent", 6.4}};
+  EXPECT_EQ(of.causes()[0].what, "nothing that their environments tell");
+}
+
+TEST(SpeedCauses, ASlowerDiskIsToldByWhatItWrote) {
+  Compared of;
+  of.a.save_every = of.b.save_every = 10;
+  of.a.saved_bytes = of.b.saved_bytes = 30'000'000;
+  of.a.writing = 0.05, of.a.syncing = 0.05;
+  of.b.stall = 0.5, of.b.writing = 0.1, of.b.syncing = 0.2;
+  std::vector<LikelyCause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 1U);
+  EXPECT_EQ(causes[0].what, "a slower disk for checkpoints");
+  EXPECT_EQ(causes[0].evidence[0].key, "bytes of checkpoints written in a second");
+  EXPECT_NEAR(std::stod(causes[0].evidence[0].a), 30e6 / 0.1, 1);
+  EXPECT_NEAR(std::stod(causes[0].evidence[0].b), 30e6 / 0.3, 1);
+  of.b.syncing = 0.045;  // 207 MB/s: as good as the same
+  EXPECT_EQ(of.causes()[0].what, "nothing that their environments tell");
+  of.b.syncing = 0.2;
+  of.environment_b["configuration"]["checkpoint"]["every"] = 20;  // comes first
+  causes = of.causes();
+  EXPECT_EQ(causes[0].what, "other checkpoints");
+  EXPECT_EQ(causes[0].evidence[1].key, "bytes of checkpoints written in a second");
+}
+
+TEST(SpeedCauses, ASlowerLinkIsToldByWhatWasSummed) {
+  Compared of;
+  of.layout.ranks = 2;
+  of.a.reduce = of.a.exposed = 0.001;
+  of.b.reduce = of.b.exposed = 0.021;
+  // 400 bytes a step: sums under way for 4 ms, where two overlap; then for 20 ms with a gap.
+  of.a.launched = {0.010, 0.012}, of.a.finished = {0.013, 0.014};
+  of.b.launched = {0.010, 0.030}, of.b.finished = {0.020, 0.040};
+  std::vector<LikelyCause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 1U);
+  EXPECT_EQ(causes[0].part, Part::Communication);
+  EXPECT_EQ(causes[0].what, "a slower link between ranks");
+  EXPECT_EQ(causes[0].evidence[0].key, "bytes of gradients summed in a second");
+  EXPECT_NEAR(std::stod(causes[0].evidence[0].a), 400 / 0.004, 1);
+  EXPECT_NEAR(std::stod(causes[0].evidence[0].b), 400 / 0.020, 1);
+  of.environment_b["fabric"]["transport"] = "NCCL";  // comes first
+  EXPECT_EQ(of.causes()[0].what, "another transport");
+}
+
 TEST(SpeedCauses, OfSectionsTheKeysThatDifferAreShown) {
   Compared of;
   of.a.save_every = of.b.save_every = 10;

@@ -213,6 +213,22 @@ TEST(MachineFacts, ClocksAreMeasuredNow) {
             R"({"core_throttle_count":4,"package_throttle_count":0})");
   EXPECT_EQ(plugins::throttled_between(Json::object(), now).dump(), "{}");
 
+  // Nanoseconds that a thread ran and waited, and how often it ran: 3 and 2 s, then 6 and 3 s.
+  EXPECT_EQ(plugins::waited_between(now, now), std::nullopt);
+  const auto threads = [&](const std::string& one, const std::string& other) {
+    Files with = files;
+    with["/proc/self/task/7/schedstat"] = one;
+    with["/proc/self/task/12/schedstat"] = other;
+    return plugins::clocks_now(Tree(with).machine());
+  };
+  const Json first = threads("1000000000 500000000 3", "2000000000 1500000000 4\n");
+  EXPECT_EQ(first["threads"].dump(), R"({"ran_seconds":3.0,"waited_seconds":2.0})");
+  const Json second = threads("4000000000 500000000 3", "2000000000 2500000000 4\n");
+  EXPECT_EQ(plugins::waited_between(first, second), 100.0 * 1 / (3 + 1));
+  EXPECT_EQ(plugins::waited_between(second, first), std::nullopt) << "threads that ended";
+  EXPECT_EQ(plugins::waited_between(now, second), std::nullopt);
+  EXPECT_FALSE(threads("what", "1 2").contains("threads"));
+
   // Where the processors' list has none, as on ARM.
   const std::string folder = "/sys/devices/system/cpu/cpu";
   const Json arm = plugins::clocks_now(Tree({{folder + "0/cpufreq/scaling_cur_freq", "1500000"},

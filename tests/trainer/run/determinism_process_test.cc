@@ -1,8 +1,10 @@
 // The levels of determinism, on the real regatta-train: the same weights where a level promises
 // them.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/process.h"
 #include "tests/trainer/run/run_process.h"
 #include "trainer/cpu/cpu_device.h"
 
@@ -79,6 +81,22 @@ TEST_F(DeterminismProcess, ElasticTrainsTheSameOnAnyRanksAndThroughAChangeOfThem
     EXPECT_EQ(records_of<contract::StartRecord>(changed).back().ranks, 2);
     EXPECT_TRUE(weights_of(changed) == weights_of(one)) << which;
     EXPECT_EQ(evaluations_of(changed), evaluations_of(one)) << which;
+  }
+}
+
+TEST_F(DeterminismProcess, StepsOfSeveralRanksAreProbedWithTheirBitsOnOne) {
+  const base::Path run = make_run("probed", elastic(2, 30, "sharding: {optimizer: true}\n"));
+  ASSERT_EQ(run_to_end(run), 0) << log_of(run);
+  for (const int step : {1, 7, 26}) {
+    base::Command command;
+    command.arguments = {kTrainer, "debug", "probe", run.string(), "--step", std::to_string(step)};
+    command.most_text = std::size_t{64} << 20U;
+    const base::Output output = base::run(command, 120);
+    ASSERT_EQ(output.exit.code, 0) << output.errors;
+    const auto probe = nlohmann::json::parse(output.text);
+    EXPECT_EQ(probe.at("loss").get<double>(), losses_of(run).at(static_cast<std::size_t>(step) - 1))
+        << step;
+    EXPECT_EQ(probe.at("journal_loss"), probe.at("loss"));
   }
 }
 
