@@ -99,6 +99,7 @@ struct Apply {
   void operator()(const trainer::contract::AlarmRecord&) const {}
   void operator()(const trainer::contract::LossScaleRecord&) const {}
   void operator()(const trainer::contract::CorruptionRecord&) const {}
+  void operator()(const trainer::contract::InputRecord&) const {}
   void operator()(const trainer::contract::UnknownRecord&) const {}
 
   void be_at(std::int64_t step) const {

@@ -89,6 +89,7 @@ void fields(Archive& archive, auto& r, const StepRecord*) {
   archive("mfu", r.mfu);
   archive("utilisation", r.utilisation);
   archive("input_stalled", r.input_stalled);
+  archive("making_seconds", r.making_seconds);
   archive("bubble", r.bubble);
   archive("bubble_predicted", r.bubble_predicted);
   archive("bubble_even", r.bubble_even);
@@ -220,6 +221,19 @@ void fields(Archive& archive, auto& r, const RanksRecord*) {
   archive("step", r.step);
   archive("tokens", r.tokens);
   archive("compute_seconds", r.compute_seconds);
+}
+template <typename Archive>
+void fields(Archive& archive, auto& r, const InputRecord*) {
+  archive("step", r.step);
+  archive("workers", r.workers);
+  archive("prefetch", r.prefetch);
+  archive("samples_per_second", r.samples_per_second);
+  archive("demand_per_second", r.demand_per_second);
+  archive("starved", r.starved);
+  archive("tried_workers", r.tried_workers);
+  archive("tried_prefetch", r.tried_prefetch);
+  archive("tried_seconds", r.tried_seconds);
+  archive("why", r.why);
 }
 template <typename Archive>
 void fields(Archive&, auto&, const UnknownRecord*) {}
@@ -414,9 +428,9 @@ class Reader {
 };
 
 // In the order of the variant's alternatives; UnknownRecord has no name of its own.
-constexpr const char* kTypes[] = {"start",   "step",  "eval",      "checkpoint", "phase",
-                                  "warning", "end",   "heartbeat", "trial",      "divergence",
-                                  "ranks",   "batch", "alarm",     "loss_scale", "corruption"};
+constexpr const char* kTypes[] = {
+    "start", "step",       "eval",  "checkpoint", "phase", "warning",    "end",        "heartbeat",
+    "trial", "divergence", "ranks", "batch",      "alarm", "loss_scale", "corruption", "input"};
 
 template <std::size_t index = 0>
 bool read_body(const std::string& type, const Json& json, JournalRecord* record) {

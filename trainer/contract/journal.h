@@ -74,6 +74,7 @@ struct StepRecord {
   double mfu = 0;                 // model FLOPs of the step / (peak FLOP rate · seconds)
   double utilisation = 0;         // share of the step in which rank 0 computed
   bool input_stalled = false;     // the step waited for its samples
+  double making_seconds = 0;  // that a thread of rank 0 took for its samples, beside other steps
   // With pipeline stages, time in which ranks waited over time in which they computed (forward and
   // backward): measured, where the device computes on the host; as the micro-batches' FLOPs predict
   // it; and (stages − 1) / micro-batches, as if all were equal (pipeline_schedule.h).
@@ -212,6 +213,19 @@ struct CorruptionRecord {
   std::string action;                   // stop, warn
   std::string message;                  // for people
 };
+// How samples are made from the next step on, on rank 0, and why (trainer/samples/input_tuner.h).
+struct InputRecord {
+  std::int64_t step = 0;
+  int workers = 1;
+  int prefetch = 1;               // steps ahead
+  double samples_per_second = 0;  // that so many workers make
+  double demand_per_second = 0;   // that steps take which wait for none
+  bool starved = false;           // steps wait for their samples all the same
+  // All that was tried, and what a step took then.
+  std::vector<int> tried_workers, tried_prefetch;
+  std::vector<double> tried_seconds;
+  std::string why;  // for people
+};
 struct EndRecord {
   std::string reason;     // target, steps, stopped, deadline, diverged, failed, fenced
   std::int64_t step = 0;  // the last one done; of a divergence, the one that diverged
@@ -229,7 +243,7 @@ struct JournalRecord {
   double seconds = 0;  // monotonic, since the attempt's start
   std::variant<StartRecord, StepRecord, EvalRecord, CheckpointRecord, PhaseRecord, WarningRecord,
                EndRecord, HeartbeatRecord, TrialRecord, DivergenceRecord, RanksRecord, BatchRecord,
-               AlarmRecord, LossScaleRecord, CorruptionRecord, UnknownRecord>
+               AlarmRecord, LossScaleRecord, CorruptionRecord, InputRecord, UnknownRecord>
       body;
 };
 

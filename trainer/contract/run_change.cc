@@ -14,7 +14,7 @@
 namespace regatta::trainer::contract {
 namespace {
 
-constexpr std::array<std::string_view, 12> kMayChange = {
+constexpr std::array<std::string_view, 14> kMayChange = {
     "steps",
     "target.value",
     "target.times_baseline",
@@ -24,6 +24,8 @@ constexpr std::array<std::string_view, 12> kMayChange = {
     "checkpoint.keep_last",
     "checkpoint.keep_best",
     "checkpoint.keep_every",
+    "input.workers",
+    "input.prefetch",
     "parallel.data",
     "parallel.pipeline",
     "parallel.schedule",

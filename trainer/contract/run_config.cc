@@ -306,6 +306,7 @@ void read_ranks(Table& root, RunConfig* config) {
   read_range(statistics, "peak_tflops", &config->peak_tflops, 0, 1e6);
   statistics.finish();
   read_guard(root, &config->guard);
+  read_input(root, &config->input);
   Table watchdog = root.table("watchdog");
   read_range(watchdog, "seconds", &config->watchdog_seconds, 0, 86400);
   watchdog.finish();
@@ -564,6 +565,7 @@ std::string to_json(const RunConfig& config) {
                         {"every", config.statistics_every},
                         {"peak_tflops", config.peak_tflops}};
   json["guard"] = guard_json(config.guard);
+  json["input"] = input_json(config.input);
   json["watchdog"] = {{"seconds", config.watchdog_seconds}};
   json["shuffle_labels"] = config.shuffle_labels;
   if (config.mllog) json["mllog"] = mllog_json(*config.mllog);

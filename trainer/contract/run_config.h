@@ -13,6 +13,7 @@
 #include "trainer/contract/data_config.h"
 #include "trainer/contract/determinism.h"
 #include "trainer/contract/guard_config.h"
+#include "trainer/contract/input_config.h"
 #include "trainer/contract/model_shape.h"
 #include "trainer/contract/parallel_config.h"
 #include "trainer/contract/slurm_resources.h"
@@ -188,6 +189,7 @@ struct RunConfig {
   int statistics_every = 50;  // steps from one look at the gradient's noise to the next; 0: none
   double peak_tflops = 0;     // of one rank's device, for model FLOP utilisation; 0: measured
   GuardConfig guard;
+  InputConfig input;
   double watchdog_seconds = 20;  // a phase may take this long, or as long as it learned; 0: off
   bool shuffle_labels =
       false;  // control experiment: nothing can be learned but the label frequencies

@@ -209,6 +209,15 @@ void AttemptRunner::learn_from_step(std::int64_t done, bool was_writing) {
   if (writes()) base::log(base::LogLevel::Info, "buckets: " + found->why);
 }
 
+// Of rank 0; others make their samples in their own way.
+void AttemptRunner::tell_input(const contract::InputRecord& record) {
+  if (!writes()) return;
+  context_.journal.write(record);
+  if (!record.starved) return base::log(base::LogLevel::Info, "input: " + record.why);
+  context_.journal.write(contract::WarningRecord{record.why});
+  base::log(base::LogLevel::Warning, record.why);
+}
+
 // Steps may be short, and ranks many.
 void AttemptRunner::tell_ranks() {
   if (config_.ranks == 1 || !writes()) return;
@@ -416,6 +425,7 @@ contract::EndRecord AttemptRunner::train(std::int64_t done) {
     context_.journal.write(step);
     tell_noticed();
     if (loop_.decided()) tell_batch(*loop_.decided());
+    if (loop_.input_told()) tell_input(*loop_.input_told());
     tell_ranks();
     warn_of_peak(step.mfu);
     const step::StepFlags& agreed = loop_.agreed();

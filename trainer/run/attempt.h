@@ -103,6 +103,7 @@ class AttemptRunner {
   void learn_from_step(std::int64_t done, bool was_writing);
   void tell_ranks();
   void tell_batch(const contract::BatchRecord& record);
+  void tell_input(const contract::InputRecord& record);
   void log_what_is_checked() const;  // attempt_numerics.cc, and the next two
   void tell_noticed();
   [[nodiscard]] contract::EndRecord corrupted(std::int64_t step) const;

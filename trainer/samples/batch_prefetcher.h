@@ -1,12 +1,12 @@
-// Makes the next step's micro-batches on another thread while a step runs.
+// Makes the micro-batches of coming steps on other threads while a step runs.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <future>
-#include <optional>
+#include <memory>
 #include <vector>
 
+#include "base/clock.h"
 #include "trainer/samples/batch.h"
 #include "trainer/samples/step_place.h"
 
@@ -21,26 +21,42 @@ struct StepBatches {
   std::vector<std::size_t> shard_batches, shard_half;
 };
 
+// Of the host memory that a step's micro-batches take.
+[[nodiscard]] std::int64_t bytes_of(const StepBatches& step);
+
 class BatchPrefetcher {
  public:
-  // collect(place) depends on the place alone, and is called on other threads, one call at a time.
-  using Collect = std::function<StepBatches(const StepPlace& place)>;
-  explicit BatchPrefetcher(Collect collect);
+  // The rest of making a step, on any thread, beside that of other steps.
+  using Make = std::function<StepBatches()>;
+  // begin(place) depends on the place alone. It is called in the order of steps, one call at a
+  // time: what ranks do together to make a step is done there.
+  using Begin = std::function<Make(const StepPlace& place)>;
+  // The clock outlives it.
+  BatchPrefetcher(const base::Clock& clock, Begin begin);
+  // Makes what was begun, as other ranks do: they may wait for this one.
+  ~BatchPrefetcher();
+  BatchPrefetcher(const BatchPrefetcher&) = delete;
+  BatchPrefetcher& operator=(const BatchPrefetcher&) = delete;
+
+  // So many threads make steps from now on, at least 1: with 2 those of two steps at once.
+  void set_workers(int workers);
 
   struct Taken {
     StepBatches step;
-    bool stalled = false;  // they were in the making, and had to be waited for
+    bool stalled = false;       // they were in the making, and had to be waited for
+    double making_seconds = 0;  // that a thread took for them
   };
-  // The step's micro-batches; begins to make those of `next`, if there is one. Any order of steps
-  // is right; to be asked for `next` next is fast. Throws what collect throws.
-  [[nodiscard]] Taken take(const StepPlace& place, const std::optional<StepPlace>& next);
-  // Waits for what is being made, and forgets it: collect() depends on something else from now on.
+  // The step's micro-batches; has those of `next` made ahead, in that order, as many as it names.
+  // Any order of steps is right; to be asked for them in their order is fast. Throws what making
+  // them threw, and not before it is asked for them.
+  [[nodiscard]] Taken take(const StepPlace& place, const std::vector<StepPlace>& next);
+  // Waits for all that is being made, and forgets it: begin() depends on something else from now
+  // on.
   void forget();
 
  private:
-  Collect collect_;
-  StepPlace next_place_;           // of next_
-  std::future<StepBatches> next_;  // its destructor waits
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace regatta::trainer::samples

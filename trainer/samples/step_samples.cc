@@ -119,15 +119,10 @@ struct StepSamples::State {
     return places;
   }
 
-  [[nodiscard]] StepShare read(const StepPlace& at) const {
-    return read(at, assignment(at)[index(rank)]);
-  }
-  [[nodiscard]] StepShare read(const StepPlace& at, std::vector<std::int32_t> places) const {
-    StepShare share;
-    share.ordinals = std::move(places);
-    for (const std::int32_t place : share.ordinals) {
-      share.samples.push_back(samples.at(number(at, place)));
-    }
+  [[nodiscard]] SharePlaces places(const StepPlace& at, std::vector<std::int32_t> of_step) const {
+    SharePlaces share;
+    share.ordinals = std::move(of_step);
+    for (const std::int32_t place : share.ordinals) share.numbers.push_back(number(at, place));
     return share;
   }
 
@@ -218,24 +213,43 @@ StepShare StepSamples::share(std::int64_t step) {
   return share(StepPlace{step, state_->batch, (step - 1) * state_->batch});
 }
 
-std::vector<StepShare> StepSamples::shares(const StepPlace& place, int first, int count) {
+bool StepSamples::moves() const {
+  return state_->strategy == contract::Balance::Exchange &&
+         state_->exchange == contract::ExchangeWay::Move && state_->options.ranks > 1;
+}
+
+SharePlaces StepSamples::places(const StepPlace& place) {
+  base::check(!moves(), "samples that move have no places");
+  state_->begin(place);
+  return state_->places(place, state_->assignment(place)[index(state_->rank)]);
+}
+
+std::vector<SharePlaces> StepSamples::places(const StepPlace& place, int first, int count) {
   state_->begin(place);
   base::check(state_->strategy != contract::Balance::Exchange && first >= 0 && count >= 0 &&
                   first + count <= state_->options.ranks,
               "the shares are of ranks");
-  const contract::Assignment places = state_->assignment(place);
-  std::vector<StepShare> shares;
+  const contract::Assignment all = state_->assignment(place);
+  std::vector<SharePlaces> shares;
   for (int rank = first; rank < first + count; ++rank) {
-    shares.push_back(state_->read(place, places[index(rank)]));
+    shares.push_back(state_->places(place, all[index(rank)]));
   }
   return shares;
 }
 
+StepShare StepSamples::read(SharePlaces places) const {
+  StepShare share;
+  share.ordinals = std::move(places.ordinals);
+  for (const std::int64_t number : places.numbers) {
+    share.samples.push_back(state_->samples.at(number));
+  }
+  return share;
+}
+
 StepShare StepSamples::share(const StepPlace& place) {
+  if (!moves()) return read(places(place));
   state_->begin(place);
-  const bool moves = state_->strategy == contract::Balance::Exchange &&
-                     state_->exchange == contract::ExchangeWay::Move && state_->options.ranks > 1;
-  return moves ? state_->move(place) : state_->read(place);
+  return state_->move(place);
 }
 
 }  // namespace regatta::trainer::samples

@@ -18,6 +18,12 @@ struct StepShare {
   std::int64_t moved_bytes = 0;        // of samples that this rank sent to others
 };
 
+// A share, before its samples are read.
+struct SharePlaces {
+  std::vector<std::int32_t> ordinals;  // as StepShare's
+  std::vector<std::int64_t> numbers;   // of these samples in the stream
+};
+
 class StepSamples {
  public:
   // config: batch_size, ranks, ranks_per_node (resolved, at least 1), balance, data.max_length.
@@ -32,9 +38,13 @@ class StepSamples {
   // One thread at a time, any thread. With `exchange` every rank asks for the same steps in the
   // same order. `stratified` takes steps of one batch only, each behind those before it.
   [[nodiscard]] StepShare share(const StepPlace& place);
-  // The same of the ranks [first, first + count), read here, whichever rank this is; not with
-  // `exchange`.
-  [[nodiscard]] std::vector<StepShare> shares(const StepPlace& place, int first, int count);
+  // share() in two parts, the second for any number of threads at once. Not where samples move()
+  // between ranks.
+  [[nodiscard]] SharePlaces places(const StepPlace& place);
+  [[nodiscard]] StepShare read(SharePlaces places) const;
+  [[nodiscard]] bool moves() const;
+  // places() of the ranks [first, first + count), whichever rank this is; not with `exchange`.
+  [[nodiscard]] std::vector<SharePlaces> places(const StepPlace& place, int first, int count);
   // Of steps of config.batch_size, the first of which begins the stream.
   [[nodiscard]] StepShare share(std::int64_t step);
 

@@ -184,14 +184,16 @@ TrainLoop::TrainLoop(device::Device& device, ranks::Communicator& communicator,
       raw_noise_scale_(noise_scale_of(config)),
       batch_(config),
       results_(device, 4 * (kSumCount + 1)),
+      input_(input_tuner(config_)),
       channel_(stage_ranks_.data().open_channel()),
       samples_(among_replicas(config_), std::move(samples), *channel_),
-      prefetcher_([this](const samples::StepPlace& at) { return collect_micro_batches(at); }) {
+      prefetcher_(clock, [this](const samples::StepPlace& at) { return begin_micro_batches(at); }) {
   base::check(config.ranks == communicator.ranks(), "the run has as many ranks as its file says");
   if (stages_.size() > 1) {
     pipeline_.emplace(stage_ranks_, config.parallel.schedule, clock, model_);
   }
   if (measures_noise(config)) noise_probe_.emplace(device, model_, optimizer_);
+  prefetcher_.set_workers(input_.choice().workers);
   prepare_looking();
   if (config.determinism.shards == 0) return;
   shard_sums_.emplace(device, communicator, clock, model_, config.determinism.shards,
@@ -217,10 +219,11 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   record.step = step;
   StepTimer timer(clock_, options_.beat, step);
 
-  // dataset shards → sampler → balancer → collator: one step ahead, on another thread
+  // dataset shards → sampler → balancer → collator: ahead, on other threads
   timer.enter(watch::Phase::Data);
   const samples::BatchPrefetcher::Taken taken = take_batches(step);
   record.input_stalled = taken.stalled;
+  record.making_seconds = taken.making_seconds;
   const LossScales scales = agree_on_scales(taken.step, batch_.schedule().batch_at(step));
   timer.lap(&record.data_seconds);
   const bool measures = measures_noise_of(step);
@@ -262,6 +265,7 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   grow_batch(step, measures);
   describe(all, scales.step, &record);
   look_at(taken.step.batches, scales.step, &record);
+  tune_input(taken, record);
   return record;
 }
 

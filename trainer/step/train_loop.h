@@ -20,6 +20,7 @@
 #include "trainer/ranks/communicator.h"
 #include "trainer/ranks/rank_agreement.h"
 #include "trainer/samples/batch_prefetcher.h"
+#include "trainer/samples/input_tuner.h"
 #include "trainer/samples/sample_stream.h"
 #include "trainer/samples/step_samples.h"
 #include "trainer/step/divergence.h"
@@ -58,6 +59,9 @@ namespace regatta::trainer::step {
 // that all ranks, and every attempt at the run, cut alike. Without stages one, the whole model.
 [[nodiscard]] std::vector<contract::Stage> stages_of(const contract::RunConfig& config,
                                                      const samples::SampleStream& samples);
+
+// What a rank's samples are made with, for a run of the device's threads and ranks as found.
+[[nodiscard]] samples::InputTuner input_tuner(const contract::RunConfig& config);
 
 // A step as somebody sees it who looks on.
 struct StepSeen {
@@ -135,6 +139,10 @@ class TrainLoop {
   [[nodiscard]] const std::optional<contract::BatchRecord>& decided() const { return decided_; }
   // Of the last step, also of one that threw.
   [[nodiscard]] const Noticed& noticed() const { return noticed_; }
+  // How this rank makes samples from the next step on, if the last one changed or settled that.
+  [[nodiscard]] const std::optional<contract::InputRecord>& input_told() const {
+    return input_told_;
+  }
   // Whether ranks look for silent corruption by computing one another's samples; nothing: they do
   // not look.
   [[nodiscard]] std::optional<bool> crosses() const {
@@ -191,7 +199,10 @@ class TrainLoop {
     return {place.step + skipped_steps_, place.batch, place.first};
   }
   [[nodiscard]] samples::BatchPrefetcher::Taken take_batches(std::int64_t step);
-  [[nodiscard]] samples::StepBatches collect_micro_batches(const samples::StepPlace& place);
+  [[nodiscard]] samples::BatchPrefetcher::Make begin_micro_batches(const samples::StepPlace& place);
+  [[nodiscard]] samples::StepBatches micro_batches_of(const std::vector<samples::StepShare>& shares,
+                                                      const samples::StepPlace& place) const;
+  void tune_input(const samples::BatchPrefetcher::Taken& taken, const contract::StepRecord& record);
   [[nodiscard]] bool measures_noise_of(std::int64_t step) const;
   struct LossScales {
     model::LossScale step, half;
@@ -282,10 +293,12 @@ class TrainLoop {
   StepPace pace_;
   contract::RanksRecord ranks_;  // of the newest step
   device::HostMemory results_;   // float32 [7]: the model's sums, the squared gradient norm
-  std::unique_ptr<ranks::HostCollectives> channel_;  // of the prefetcher's thread
+  samples::InputTuner input_;
+  std::optional<contract::InputRecord> input_told_;
+  std::unique_ptr<ranks::HostCollectives> channel_;  // of the prefetcher's threads, in turn
   std::int64_t skipped_steps_ = 0;
   samples::StepSamples samples_;
-  samples::BatchPrefetcher prefetcher_;  // last: its thread reads the members above
+  samples::BatchPrefetcher prefetcher_;  // last: its threads read the members above
 };
 
 }  // namespace regatta::trainer::step

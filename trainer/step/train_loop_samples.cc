@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/thread_pool.h"
 #include "trainer/samples/batch.h"
 #include "trainer/step/train_loop.h"
 
@@ -51,6 +52,13 @@ int micro_batch_of(const contract::RunConfig& config) {
 
 }  // namespace
 
+samples::InputTuner input_tuner(const contract::RunConfig& config) {
+  // Also where computing takes all cores: making samples may be waiting for storage.
+  const int cores = std::max(1, base::usable_cores() / std::max(1, config.ranks_per_node));
+  const bool exchanges = config.balance.strategy == contract::Balance::Exchange && config.ranks > 1;
+  return {config.input, std::max(4, 2 * cores), !exchanges && !contract::grows(config)};
+}
+
 samples::StepPlace TrainLoop::place_of(std::int64_t step) const {
   const contract::BatchSchedule& schedule = batch_.schedule();
   const std::int64_t batch = schedule.batch_at(step);
@@ -65,35 +73,71 @@ samples::BatchPrefetcher::Taken TrainLoop::take_batches(std::int64_t step) {
   const samples::StepPlace place = place_of(step);
   noise_scale_.set_batch(place.batch);
   raw_noise_scale_.set_batch(place.batch);
-  if (batch_.is_last(step, noise_scale_)) return prefetcher_.take(place, std::nullopt);
-  return prefetcher_.take(place, place_of(step + 1));
+  std::vector<samples::StepPlace> next;
+  if (batch_.grows()) {  // how many steps are left is not known
+    if (!batch_.is_last(step, noise_scale_)) next.push_back(place_of(step + 1));
+  } else {
+    const std::int64_t last =
+        std::min<std::int64_t>(config_.steps, step + input_.choice().prefetch);
+    for (std::int64_t ahead = step + 1; ahead <= last; ++ahead) next.push_back(place_of(ahead));
+  }
+  return prefetcher_.take(place, next);
 }
 
 // sampler → balancer → collator: this rank's share of the step, packed. On any thread: reads
 // nothing that a step changes.
-samples::StepBatches TrainLoop::collect_micro_batches(const samples::StepPlace& place) {
+samples::BatchPrefetcher::Make TrainLoop::begin_micro_batches(const samples::StepPlace& place) {
   const samples::StepPlace at = in_stream(place);
+  if (shard_sums_) {
+    auto places = samples_.places(at, shard_sums_->first(), shard_sums_->count());
+    return [this, place, places = std::move(places)] {
+      std::vector<samples::StepShare> shares;
+      for (const samples::SharePlaces& each : places) shares.push_back(samples_.read(each));
+      return micro_batches_of(shares, place);
+    };
+  }
+  if (samples_.moves()) {
+    std::vector<samples::StepShare> shares;
+    shares.push_back(samples_.share(at));
+    return [this, place, shares = std::move(shares)] { return micro_batches_of(shares, place); };
+  }
+  return [this, place, places = samples_.places(at)] {
+    std::vector<samples::StepShare> shares;
+    shares.push_back(samples_.read(places));
+    return micro_batches_of(shares, place);
+  };
+}
+
+samples::StepBatches TrainLoop::micro_batches_of(const std::vector<samples::StepShare>& shares,
+                                                 const samples::StepPlace& place) const {
   std::vector<bool> in_half;
   if (measures_noise_of(place.step)) {
     in_half = half_of_step(config_.seed, place.step, static_cast<int>(place.batch));
   }
   const int most = micro_batch_of(config_);
   samples::StepBatches batches;
-  if (!shard_sums_) {
-    const samples::StepShare share = samples_.share(at);
-    batches.moved_bytes = share.moved_bytes;
-    batches.batches = micro_batches(share, most);
-    if (!in_half.empty()) batches.half = micro_batches(half_of(share, in_half), most);
-    return batches;
-  }
-  for (const samples::StepShare& share :
-       samples_.shares(at, shard_sums_->first(), shard_sums_->count())) {
-    batches.shard_batches.push_back(append(micro_batches(share, most), &batches.batches));
+  for (const samples::StepShare& share : shares) {
+    batches.moved_bytes += share.moved_bytes;
+    const std::size_t count = append(micro_batches(share, most), &batches.batches);
+    if (shard_sums_) batches.shard_batches.push_back(count);
     if (in_half.empty()) continue;
-    batches.shard_half.push_back(
-        append(micro_batches(half_of(share, in_half), most), &batches.half));
+    const std::size_t halves = append(micro_batches(half_of(share, in_half), most), &batches.half);
+    if (shard_sums_) batches.shard_half.push_back(halves);
   }
   return batches;
+}
+
+void TrainLoop::tune_input(const samples::BatchPrefetcher::Taken& taken,
+                           const contract::StepRecord& record) {
+  samples::InputLook look;
+  look.step_seconds = record.seconds;
+  look.waited_seconds = taken.stalled ? record.data_seconds : 0;
+  look.making_seconds = taken.making_seconds;
+  for (const samples::PackedBatch& batch : taken.step.batches) look.samples += batch.samples();
+  look.bytes = samples::bytes_of(taken.step);
+  look.stalled = taken.stalled;
+  input_told_ = input_.observe(record.step, look);
+  prefetcher_.set_workers(input_.choice().workers);
 }
 
 bool TrainLoop::measures_noise_of(std::int64_t step) const {
