@@ -73,7 +73,9 @@ Others others_of(const Records& records, std::size_t begin) {
 
 class Sums {
  public:
-  Sums(const AttemptLayout& layout, const Others& others) : layout_(layout), others_(others) {}
+  Sums(const AttemptLayout& layout, const Others& others) : layout_(layout), others_(others) {
+    account_.ranks = layout.ranks;
+  }
 
   void add(const contract::StepRecord& step) {
     if (account_.steps++ == 0) account_.first_step = step.step;
@@ -82,6 +84,7 @@ class Sums {
     account_.tokens += step.tokens;
     account_.flops += step.flops;
     account_.stalled += step.input_stalled ? 1 : 0;
+    account_.making_seconds += step.making_seconds;
     account_.sum_seconds += sum_seconds_of(step);
     account_.summed_steps += step.bucket_finished.empty() ? 0 : 1;
     if (step.samples > 0) each_.push_back(step.seconds / static_cast<double>(step.samples));

@@ -36,6 +36,8 @@ struct SpeedAccount {
   std::array<double, kParts> parts{};  // of it; none is negative, and their sum is `seconds`
   double error = 0;                    // standard error of the seconds of a sample
   std::int64_t stalled = 0;            // steps that waited for their samples
+  double making_seconds = 0;           // of threads of rank 0, for its part of the samples
+  int ranks = 1;                       // that share them
   std::int64_t evaluations = 0, checkpoints = 0;
   // Of these checkpoints, what was written, and for how long on the slowest rank, syncing included.
   double checkpoint_bytes = 0, checkpoint_writing_seconds = 0;

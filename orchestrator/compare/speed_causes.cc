@@ -74,6 +74,7 @@ constexpr Fact kFacts[] = {
     {Part::Communication, "/model/parameters", "another number of parameters"},
     {Part::Input, "/data/fingerprint", "another dataset"},
     {Part::Input, "/configuration/data", "other settings of data"},
+    {Part::Input, "/configuration/input", "other threads for samples, or steps ahead"},
     {Part::Input, "/configuration/batch/size", "another batch: less to do while samples are made"},
     {Part::Input, "/fabric/ranks", "another number of ranks, which deal samples to one another"},
     {Part::Statistics, "/configuration/statistics", "other looks at the gradient's noise"},
@@ -174,6 +175,17 @@ void add_rates(const Sides& sides, LikelyCause* cause) {
   }
 }
 
+// Of a rank: what one thread makes, and what steps would take that do not wait for it.
+Json made_in_a_second(const SpeedAccount& of) {
+  if (!(of.making_seconds > 0)) return {};
+  return static_cast<double>(of.samples) / of.ranks / of.making_seconds;
+}
+Json taken_in_a_second(const SpeedAccount& of) {
+  const double seconds = of.seconds - of.of(Part::Input);
+  if (!(seconds > 0)) return {};
+  return static_cast<double>(of.samples) / of.ranks / seconds;
+}
+
 // What the journals say of the part themselves.
 void add_figures(const Sides& sides, LikelyCause* cause) {
   const auto add = [&](const char* key, const Json& a, const Json& b) {
@@ -193,6 +205,10 @@ void add_figures(const Sides& sides, LikelyCause* cause) {
       add("share of steps that waited for samples",
           each(static_cast<double>(sides.a.stalled), sides.a.steps),
           each(static_cast<double>(sides.b.stalled), sides.b.steps));
+      add("samples that a thread of a rank makes in a second", made_in_a_second(sides.a),
+          made_in_a_second(sides.b));
+      add("samples that a rank would take in a second", taken_in_a_second(sides.a),
+          taken_in_a_second(sides.b));
       break;
     case Part::Evaluation:
       add_each(Part::Evaluation, "evaluations per step", sides.a.evaluations, sides.b.evaluations,

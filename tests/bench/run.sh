@@ -27,6 +27,8 @@ balance() { # ranks samples per rank
 }
 balance 8 56
 balance 1024 16
+echo "bench input"
+build/release/trainer/regatta-train bench input --lengths "$lengths" --max-length 128 >"$out/input.json" 2>/dev/null
 ranks() { # file benchmark options…: rank 0 tells
   file=$1
   shift

@@ -18,6 +18,7 @@
 #include "trainer/bench/bench_overlap.h"
 #include "trainer/bench/bench_plan.h"
 #include "trainer/bench/bench_step.h"
+#include "trainer/bench/input_command.h"
 #include "trainer/bench/platform_command.h"
 #include "trainer/plugins/make_device.h"
 #include "trainer/run/stop_signals.h"
@@ -547,6 +548,7 @@ struct BenchCommands::Commands {
   command_line::BenchStep step{machine};
   command_line::BenchKernels kernels{machine};
   command_line::BenchBalance balance{machine};
+  InputCommand input{machine.place.device.program, machine.cores};
   command_line::BenchOverlap overlap{machine};
   command_line::BenchAblation ablation{machine};
   command_line::BenchCheckpoint checkpoint{machine};
@@ -573,6 +575,7 @@ void BenchCommands::add(CLI::App& program) {
   add(commands_->step);
   add(commands_->kernels);
   add(commands_->balance);
+  add(commands_->input);
   add(commands_->overlap);
   add(commands_->ablation);
   add(commands_->checkpoint);

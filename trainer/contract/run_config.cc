@@ -388,6 +388,19 @@ nlohmann::ordered_json parallel_json(const RunConfig& config) {
           {"schedule", name_of(pipeline_order_names(), config.parallel.schedule)}};
 }
 
+nlohmann::ordered_json model_json(const RunConfig& config) {
+  const ModelShape& shape = config.model;
+  return {{"layers", shape.layers},
+          {"hidden", shape.hidden},
+          {"heads", shape.heads},
+          {"feed_forward", shape.feed_forward},
+          {"max_positions", shape.max_positions},
+          {"vocabulary", shape.vocabulary},
+          {"gelu", name_of(kGelus, shape.gelu)},
+          {"dropout", config.dropout},
+          {"attention_dropout", config.attention_dropout}};
+}
+
 nlohmann::ordered_json mllog_json(const MllogConfig& mllog) {
   return {{"file", mllog.file},
           {"submitter", mllog.submitter},
@@ -504,16 +517,7 @@ void refuse_runs_of_controllers(const RunConfig& config, const std::string& sour
 std::string to_json(const RunConfig& config) {
   nlohmann::ordered_json json;
   json["name"] = config.name;
-  const ModelShape& shape = config.model;
-  json["model"] = {{"layers", shape.layers},
-                   {"hidden", shape.hidden},
-                   {"heads", shape.heads},
-                   {"feed_forward", shape.feed_forward},
-                   {"max_positions", shape.max_positions},
-                   {"vocabulary", shape.vocabulary},
-                   {"gelu", name_of(kGelus, shape.gelu)},
-                   {"dropout", config.dropout},
-                   {"attention_dropout", config.attention_dropout}};
+  json["model"] = model_json(config);
   json["data"] = data_json(config.data);
   json.update(task_json(config));
   if (config.from) json["from"] = start_json(*config.from);

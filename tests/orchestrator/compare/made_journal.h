@@ -18,6 +18,7 @@ struct MadeSteps {
   std::vector<double> ranks = {};  // compute of each, told with every tenth step
   int evaluate_every = 0, save_every = 0;
   double evaluation = 0, stall = 0, gap = 0;  // gap: behind every step
+  double making = 0;                          // of a step's samples, by a thread
   std::uint64_t saved_bytes = 0;
   double writing = 0, syncing = 0;                   // of a checkpoint
   std::vector<double> launched = {}, finished = {};  // of each bucket, every third step
@@ -43,6 +44,8 @@ inline std::vector<trainer::contract::JournalRecord> made_journal(const MadeStep
     step.tokens = of.tokens;
     step.flops = of.flops;
     step.data_seconds = of.data;
+    step.making_seconds = of.making;
+    step.input_stalled = of.making > 0 && of.data > 0;
     step.statistics_seconds = of.statistics;
     step.forward_seconds = of.forward + (i % 2 == 0 ? of.jitter : -of.jitter);
     step.backward_seconds = of.backward;

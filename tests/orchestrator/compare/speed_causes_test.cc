@@ -152,6 +152,26 @@ TEST(SpeedCauses, ThreadsThatWaitedForAProcessorHadNeighbours) {
   EXPECT_EQ(of.causes()[0].what, "nothing that their environments tell");
 }
 
+TEST(SpeedCauses, StarvationHasTheFiguresThatWouldEndIt) {
+  Compared of;
+  of.layout.ranks = 2;  // each has 4 of the 8 samples
+  of.a.making = 0.001;
+  of.b.making = 0.050, of.b.data = 0.016;
+  of.environment_a["configuration"]["input"] = {{"workers", 4}};
+  of.environment_b["configuration"]["input"] = {{"workers", 1}};
+  const std::vector<LikelyCause> causes = of.causes();
+  ASSERT_EQ(causes.size(), 1U);
+  EXPECT_EQ(causes[0].part, Part::Input);
+  EXPECT_EQ(causes[0].what, "other threads for samples, or steps ahead");
+  ASSERT_EQ(causes[0].evidence.size(), 3U);
+  EXPECT_EQ(causes[0].evidence[0].key, "configuration input workers");
+  EXPECT_EQ(causes[0].evidence[1],
+            (Evidence{"share of steps that waited for samples", "0.0", "1.0"}));
+  EXPECT_EQ(causes[0].evidence[2].key, "samples that a thread of a rank makes in a second");
+  EXPECT_NEAR(std::stod(causes[0].evidence[2].a), 4 / 0.001, 1e-6);
+  EXPECT_NEAR(std::stod(causes[0].evidence[2].b), 4 / 0.050, 1e-6);
+}
+
 TEST(SpeedCauses, ASlowerDiskIsToldByWhatItWrote) {
   Compared of;
   of.a.save_every = of.b.save_every = 10;

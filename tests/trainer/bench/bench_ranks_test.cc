@@ -92,6 +92,8 @@ class BenchCommand : public testing::Test {
     command.arguments = {std::string(REGATTA_BINARY_DIR) + "/trainer/regatta-train", "bench"};
     command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
     for (const char* more : {"--lengths", "lengths.csv", "--threads", "1"}) {
+      const bool takes_none = arguments.front() == "input" && std::string(more) == "--threads";
+      if (takes_none) break;
       command.arguments.emplace_back(more);
     }
     command.directory = directory_.path();
@@ -179,6 +181,31 @@ TEST_F(BenchCommand, AblationOnTwoRanks) {
       EXPECT_GT(row["exposed_ms"], 0.5);
     }
   }
+}
+
+// Making samples is spread over threads; a loop on each core meanwhile has less of it.
+TEST_F(BenchCommand, InputByThreads) {
+  const base::Output output = run({"input", "--workers", "1,2,8", "--seconds", "0.1", "--rounds",
+                                   "1", "--batch", "16", "--demand", "1e12"});
+  ASSERT_EQ(output.exit.code, 0) << output.errors;
+  const auto json = nlohmann::json::parse(output.text);
+  ASSERT_EQ(json["rows"].size(), 3U);
+  for (const nlohmann::json& row : json["rows"]) {
+    EXPECT_GT(row["samples_per_second"].get<double>(), 100) << row;
+    // Lengths of 8 to 31.
+    EXPECT_GE(row["tokens_per_second"].get<double>(), 8 * row["samples_per_second"].get<double>());
+    EXPECT_LE(row["tokens_per_second"].get<double>(), 31 * row["samples_per_second"].get<double>());
+    EXPECT_GT(row["computing"].get<double>(), 0) << row;
+    EXPECT_GT(row["processors"].get<double>(), 0.05) << row;
+    EXPECT_LE(row["processors"].get<double>(), 1.2 * row["workers"].get<double>() + 1) << row;
+  }
+  EXPECT_EQ(json["rows"][0]["ratio"], 1.0);
+  EXPECT_TRUE(json["enough"].is_null());
+  EXPECT_NE(output.errors.find("need more than any of these"), std::string::npos);
+  const base::Output few = run({"input", "--workers", "2", "--workers", "1", "--seconds", "0.05",
+                                "--rounds", "1", "--batch", "4", "--demand", "1"});
+  EXPECT_EQ(nlohmann::json::parse(few.text)["enough"], 1) << few.text;
+  EXPECT_NE(run({"input", "--workers", "0"}).exit.code, 0);
 }
 
 TEST_F(BenchCommand, OverlapOnTwoRanks) {

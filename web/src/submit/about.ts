@@ -92,6 +92,8 @@ export const kAbout: Record<string, string> = {
   "guard.alarms": "tells of gradients and updates far above the run’s usual ones",
   "guard.replay_every": "one step of each so many is computed twice and compared; 0: none",
   "guard.on_corruption": "where those gradients differ",
+  "input.workers": "threads of each rank that make samples; 0: tried",
+  "input.prefetch": "steps that are made ahead; 0: tried",
   "watchdog.seconds": "that a phase may take, or as long as was learned of it; 0: no watchdog",
   "mllog.file": "the run is also written as a log of MLPerf Training to this file",
   "mllog.submitter": "what that log says of the submitter",
