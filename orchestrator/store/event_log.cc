@@ -77,10 +77,10 @@ const std::vector<EventKind>& event_kinds() {
       {"checkpoint.pinned", "somebody pinned a checkpoint"},
       {"checkpoint.unpinned", "somebody unpinned a checkpoint"},
       {"checkpoint.exported", "somebody had a checkpoint exported"},
-      {"checkpoint.export_removed",
-       "an export was removed: somebody asked for it, or its days were over"},
+      {"checkpoint.export_removed", "an export was removed, as asked, or when its days were over"},
       {"checkpoint.collected", "somebody had checkpoints removed"},
       {"plan.tried", "an attempt tried cuts of its gradient, and chose one"},
+      {"plan.input", "an attempt tried several ways of making its samples, and chose one"},
       {"sweep.submitted", "a sweep was submitted"},
       {"sweep.trial_failed", "the run of a sweep's trial failed, or could not be made"},
       {"sweep.stop_asked", "somebody had a sweep end"},
@@ -278,6 +278,11 @@ void EventLog::note_record(const runs::Run& run, const runs::Attempt& attempt,
     event.step = trial->step;
     event.words = "chose " + trial->winner + ": " + std::to_string(trial->bucket_bytes.size()) +
                   " buckets, a step is " + base::percent(trial->gain) + " shorter";
+  } else if (const auto* input = std::get_if<InputRecord>(&record.body)) {
+    if (input->tried_workers.size() < 2) return;  // as in most attempts
+    event.kind = "plan.input";
+    event.step = input->step;
+    event.words = input->why;
   } else if (const auto* batch = std::get_if<BatchRecord>(&record.body)) {
     event.kind = "attempt.batch_grown";
     event.step = batch->step;

@@ -124,7 +124,8 @@ void Store::append(const runs::Run& run, const runs::Attempt& attempt,
     } else if (std::holds_alternative<trainer::contract::TrialRecord>(record.body) ||
                std::holds_alternative<trainer::contract::BatchRecord>(record.body) ||
                std::holds_alternative<trainer::contract::AlarmRecord>(record.body) ||
-               std::holds_alternative<trainer::contract::LossScaleRecord>(record.body)) {
+               std::holds_alternative<trainer::contract::LossScaleRecord>(record.body) ||
+               std::holds_alternative<trainer::contract::InputRecord>(record.body)) {
       events_->note_record(run, attempt, record);
     }
     starts = starts || std::holds_alternative<trainer::contract::StartRecord>(record.body);

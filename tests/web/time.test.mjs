@@ -111,6 +111,7 @@ plainTest("marks have a word, and lie where their clock says", () => {
     [event("attempt.warning", at, { words: "thermal throttling of GPU 3" }), "thermal"],
     [event("attempt.warning", at, { words: "the clock is late" }), "warning"],
     [event("plan.tried", at), "plan change"],
+    [event("plan.input", at), "data loading"],
     [event("attempt.batch_grown", at, { step: 41, words: "16 samples a step" }), "larger batch"],
     [event("attempt.alarm", at, { step: 41, words: "The gradient's norm was 50" }), "alarm"],
     [event("attempt.loss_scale", at, { step: 41, words: "65536 → 32768" }), "loss scale"],

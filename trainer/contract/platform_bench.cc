@@ -22,6 +22,8 @@ constexpr std::size_t kMostNameBytes = 80, kMostTextBytes = 300;
 constexpr double kMostRepeats = 1e6, kMostThreads = 1 << 20;
 constexpr double kMostUtc = 253402300799;  // the end of the year 9999
 constexpr double kMostBytes = 1e18;
+// Ratios of such values, and their squares, are numbers.
+constexpr double kLeastValue = 1e-30, kMostValue = 1e30;
 constexpr std::array<std::string_view, 5> kUnits = {"FLOP/s", "B/s", "samples/s", "s", "1"};
 
 // Words of a-z, 0-9 and _ with single dots between them.
@@ -121,9 +123,10 @@ BenchFigure read_figure(const Json& json, const std::string& place) {
   BenchFigure figure;
   figure.name = reader.name("name");
   figure.unit = reader.choice("unit", kUnits);
-  figure.value = reader.number("value", 0, 1e300);
+  figure.value = reader.number("value", 0, kMostValue);
   if (figure.value <= 0) reader.refuse("value", "is 0; what a machine lacks belongs in 'absent'");
-  figure.spread = reader.number("spread", 0, 1e300);
+  if (figure.value < kLeastValue) reader.refuse("value", "is less than anything takes");
+  figure.spread = reader.number("spread", 0, kMostValue);
   figure.repeats = static_cast<int>(reader.integer("repeats", 1, kMostRepeats));
   constexpr std::array<std::string_view, 2> kBetter = {"higher", "lower"};
   figure.higher_is_better = reader.choice("better", kBetter) == "higher";

@@ -168,7 +168,9 @@ BatchPrefetcher::Taken BatchPrefetcher::take(const StepPlace& place,
   std::future<State::Made> result = std::move(state.ahead.front().result);
   state.ahead.pop_front();
   taken.stalled = is_ahead && result.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  const double mark = state.clock.monotonic_seconds();
   State::Made made = result.get();
+  if (taken.stalled) taken.waited_seconds = state.clock.monotonic_seconds() - mark;
   taken.step = std::move(made.step);
   taken.making_seconds = made.seconds;
   for (std::size_t i = 0; i < std::min(next.size(), state.ahead.size()); ++i) {

@@ -44,6 +44,7 @@ class BatchPrefetcher {
   struct Taken {
     StepBatches step;
     bool stalled = false;       // they were in the making, and had to be waited for
+    double waited_seconds = 0;  // then, for so long
     double making_seconds = 0;  // that a thread took for them
   };
   // The step's micro-batches; has those of `next` made ahead, in that order, as many as it names.

@@ -53,7 +53,7 @@ InputTuner::Seen InputTuner::seen() const {
     making.push_back(look.making_seconds);
     computing.push_back(std::max(0.0, look.step_seconds - look.waited_seconds));
     samples += static_cast<double>(look.samples);
-    stalled += look.stalled ? 1 : 0;
+    stalled += look.waited_seconds > kGain * look.step_seconds ? 1 : 0;
   }
   const auto count = static_cast<double>(window_.size());
   const auto rate = [&](double of_step) { return of_step > 0 ? samples / count / of_step : 0; };

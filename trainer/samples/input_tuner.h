@@ -27,16 +27,16 @@ struct InputLook {
   double making_seconds = 0;  // that a thread took for its samples
   std::int64_t samples = 0;   // that it had
   std::int64_t bytes = 0;     // that these take on the host
-  bool stalled = false;       // it waited for its samples
 
   bool operator==(const InputLook&) const = default;
 };
 
-// While no step waits for its samples, one thread makes the next step's. Where more than an eighth
-// of a window's steps do, there is one more step ahead, then more threads: ways() from the least to
-// the most, each for a window of kWindow steps, until none waits or all were tried; the fastest of
-// them stays, and of those as fast within kGain the least. Later a window is of kLongWindow steps,
-// and more than kMostStalled of it is too much. What the run file sets is not tried.
+// A step that waits for more than kGain of its time is one that waits. While none does, one thread
+// makes the next step's samples. Where more than an eighth of a window's steps do, more steps ahead
+// and more threads are tried: ways(), from the least to the most, each for a window of kWindow
+// steps, until none waits or all were tried; the fastest of them stays, and of those as fast within
+// kGain the least. Later a window is of kLongWindow steps, and more than kMostStalled of it is too
+// much. What the run file sets is not tried.
 class InputTuner {
  public:
   static constexpr int kPassedOver = 2;  // steps of the attempt, and behind each change

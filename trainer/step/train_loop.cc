@@ -222,15 +222,13 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   // dataset shards → sampler → balancer → collator: ahead, on other threads
   timer.enter(watch::Phase::Data);
   const samples::BatchPrefetcher::Taken taken = take_batches(step);
-  record.input_stalled = taken.stalled;
-  record.making_seconds = taken.making_seconds;
   const LossScales scales = agree_on_scales(taken.step, batch_.schedule().batch_at(step));
   timer.lap(&record.data_seconds);
   const bool measures = measures_noise_of(step);
   if (measures) measure_half(taken.step, step, scales.half, timer);
   begin_looking(taken.step, step, scales.step, timer);
   timer.lap(&record.statistics_seconds);
-  const double waited_before = gatherer_.exposed_seconds();  // for weights, but not by this forward
+  gatherer_.forget_exposed();  // what was waited for between the steps
 
   // model forward/backward; where they overlap, buckets ⇄ communicator, too
   sum_gradients(taken.step, scales.step, &timer, &record);
@@ -239,7 +237,7 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   // buckets ⇄ communicator: what is left of it
   timer.enter(watch::Phase::Reduce);
   finish_sums();
-  record.exposed_seconds = sums_exposed_seconds() + gatherer_.exposed_seconds() - waited_before;
+  record.exposed_seconds = sums_exposed_seconds() + gatherer_.exposed_seconds();
   timer.lap(&record.reduce_seconds);
   if (measures) measure_noise(scales, &record);  // begins the update, too
   timer.lap(&record.statistics_seconds);
@@ -265,7 +263,7 @@ contract::StepRecord TrainLoop::step(std::int64_t step) {
   grow_batch(step, measures);
   describe(all, scales.step, &record);
   look_at(taken.step.batches, scales.step, &record);
-  tune_input(taken, record);
+  tune_input(taken, &record);
   return record;
 }
 

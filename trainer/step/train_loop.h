@@ -202,7 +202,7 @@ class TrainLoop {
   [[nodiscard]] samples::BatchPrefetcher::Make begin_micro_batches(const samples::StepPlace& place);
   [[nodiscard]] samples::StepBatches micro_batches_of(const std::vector<samples::StepShare>& shares,
                                                       const samples::StepPlace& place) const;
-  void tune_input(const samples::BatchPrefetcher::Taken& taken, const contract::StepRecord& record);
+  void tune_input(const samples::BatchPrefetcher::Taken& taken, contract::StepRecord* record);
   [[nodiscard]] bool measures_noise_of(std::int64_t step) const;
   struct LossScales {
     model::LossScale step, half;

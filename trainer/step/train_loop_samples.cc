@@ -128,15 +128,16 @@ samples::StepBatches TrainLoop::micro_batches_of(const std::vector<samples::Step
 }
 
 void TrainLoop::tune_input(const samples::BatchPrefetcher::Taken& taken,
-                           const contract::StepRecord& record) {
+                           contract::StepRecord* record) {
+  record->input_stalled = taken.stalled;
+  record->making_seconds = taken.making_seconds;
   samples::InputLook look;
-  look.step_seconds = record.seconds;
-  look.waited_seconds = taken.stalled ? record.data_seconds : 0;
+  look.step_seconds = record->seconds;
+  look.waited_seconds = taken.waited_seconds;
   look.making_seconds = taken.making_seconds;
   for (const samples::PackedBatch& batch : taken.step.batches) look.samples += batch.samples();
   look.bytes = samples::bytes_of(taken.step);
-  look.stalled = taken.stalled;
-  input_told_ = input_.observe(record.step, look);
+  input_told_ = input_.observe(record->step, look);
   prefetcher_.set_workers(input_.choice().workers);
 }
 

@@ -29,8 +29,9 @@ class WeightGatherer {
   void finish(int begin, int end);
   void finish_all();
   [[nodiscard]] bool is_busy() const { return left_ > 0; }
-  // Seconds that finishing has blocked the host since the last launch.
+  // Seconds that finishing has blocked the host since the last launch, or forget_exposed().
   [[nodiscard]] double exposed_seconds() const { return exposed_; }
+  void forget_exposed() { exposed_ = 0; }
 
  private:
   // Whether any of these tensors lies in that bucket, or range.

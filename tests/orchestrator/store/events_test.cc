@@ -189,13 +189,23 @@ TEST_F(EventsTest, TellWhatTheJournalSays) {
   corruption.rank = -1;
   corruption.host = "node01, node02";
   add(corruption);
+  trainer::contract::InputRecord input;
+  input.step = 48;
+  input.why = "1 worker makes 9 samples/s";
+  input.tried_workers = {1};
+  add(input);  // nothing else was tried
+  input.tried_workers = {1, 2};
+  input.why = "2 workers make 18 samples/s";
+  add(input);
   read_ = events().back().number;
   store_->append(run, attempt, records);
   const std::vector<store::Event> told = events({}, read_);
-  EXPECT_THAT(news(),
-              ElementsAre("checkpoint.written", "checkpoint.failed", "attempt.warning",
-                          "plan.tried", "attempt.warning", "attempt.batch_grown", "attempt.alarm",
-                          "attempt.loss_scale", "attempt.corruption", "attempt.corruption"));
+  EXPECT_THAT(news(), ElementsAre("checkpoint.written", "checkpoint.failed", "attempt.warning",
+                                  "plan.tried", "attempt.warning", "attempt.batch_grown",
+                                  "attempt.alarm", "attempt.loss_scale", "attempt.corruption",
+                                  "attempt.corruption", "plan.input"));
+  EXPECT_EQ(told[10].step, 48);
+  EXPECT_EQ(told[10].words, input.why);
   EXPECT_EQ(told[6].step, 45);
   EXPECT_EQ(told[6].words, "The norm was 50.");
   EXPECT_EQ(told[7].step, 46);

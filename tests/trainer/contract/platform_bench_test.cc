@@ -105,6 +105,8 @@ TEST(PlatformBench, RefusesWhatIsNoneWithTheKey) {
       {"'figures[0].value' is 0; what a machine lacks",
        [](Json& j) { j["figures"][0]["value"] = 0; }},
       {"'figures[0].value' is -3", [](Json& j) { j["figures"][0]["value"] = -3; }},
+      {"'figures[0].value' is 1e+31", [](Json& j) { j["figures"][0]["value"] = 1e31; }},
+      {"'figures[0].value' is less than", [](Json& j) { j["figures"][0]["value"] = 1e-31; }},
       {"'figures[0].value' is null",
        [](Json& j) { j["figures"][0]["value"] = std::numeric_limits<double>::infinity(); }},
       {"'figures[0].spread' is -1", [](Json& j) { j["figures"][0]["spread"] = -1; }},

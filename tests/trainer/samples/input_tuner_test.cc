@@ -34,7 +34,6 @@ struct Machine {
     const auto ahead = std::max<std::ptrdiff_t>(0, std::ssize(time->taken) - 1 - choice.prefetch);
     *free = std::max(*free, time->taken[static_cast<std::size_t>(ahead)]) + each;
     InputLook look;
-    look.stalled = *free > time->now;
     look.waited_seconds = std::max(0.0, *free - time->now);
     look.step_seconds = look.waited_seconds + computing;
     look.making_seconds = each;
@@ -71,6 +70,20 @@ TEST(InputTuner, OneThreadAndOneStepIsEnoughForMostRuns) {
   EXPECT_DOUBLE_EQ(records[0].demand_per_second, 10 / 0.010);
   EXPECT_EQ(records[0].why,
             "1 worker makes 2500 samples/s up to 1 step ahead, and steps take 1000");
+}
+
+// As where all cores are busy, and the thread that made them was late.
+TEST(InputTuner, AMomentIsNoWaiting) {
+  for (const double share : {0.015, 0.03}) {
+    InputTuner tuner = tuner_of(8);
+    std::vector<InputRecord> records;
+    for (int step = 1; step <= 200; ++step) {
+      const InputLook look{0.010, share * 0.010, 0.004, 10, 1000};
+      if (auto record = tuner.observe(step, look)) records.push_back(*record);
+    }
+    ASSERT_EQ(records.size(), 1U);
+    EXPECT_EQ(records[0].starved, share > InputTuner::kGain);
+  }
 }
 
 TEST(InputTuner, ThreadsAreAddedUntilNoStepWaits) {

@@ -43,6 +43,7 @@ const kNames = {
   "checkpoint.export_removed": "Checkpoint export removed",
   "checkpoint.collected": "Old checkpoints removed",
   "plan.tried": "Gradient buckets compared",
+  "plan.input": "Data loading chosen",
   "node.blamed": "Failure attributed to the node",
   "sweep.trial_failed": "Trial of a sweep failed",
 };

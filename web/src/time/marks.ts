@@ -45,6 +45,7 @@ export const kKinds: Record<string, [string, Tone]> = {
   "attempt.loss_scale": ["loss scale", "muted"],
   "launch.limited": ["time limit changed", "muted"],
   "node.blamed": ["node suspected", "bad"],
+  "plan.input": ["data loading", "muted"],
   "plan.tried": ["plan change", "muted"],
   "run.cancel_asked": ["cancel", "warn"],
   "run.changed": ["settings changed", "muted"],
