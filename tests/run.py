@@ -308,7 +308,7 @@ PARSING = ["base_test", "base_process_test", "plan_test", "contract_test", "chec
            "orchestrator_simulation_test", "tuner_agreement_test"]
 THREADED = ["base_test", "data_prepare_test", "model_test", "cpu_device_test", "orchestrator_test", "orchestrator_store_test",
             "base_socket_test", "ranks_test", "thread_ranks_test", "checkpoint_writer_test", "orchestrator_ckpt_test",
-            "tuner_agreement_test"]
+            "tuner_agreement_test", "samples_test", "input_loop_test"]
 # Cases that compute figures for minutes with code that shorter ones run, too, or read the sources.
 FIGURES = ["JudgedPlans[.]", "MlperfStudy[.]", "SamplerRecipeOfWikipedia[.]", "GeneralFunctions[.]", "Tune[.]HoldsForAny",
            "Planner[.]PlansEveryExample", "PlanCommand[.](ReckonsAStep|EveryForm)", "PlanDecisions[.]WhatSaves", "NoiseScale[.]IntervalsHold"]

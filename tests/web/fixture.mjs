@@ -660,9 +660,9 @@ export class Fixture {
       const { status, body } = answerOfEnvironment(entry, url.searchParams.get("attempt"));
       return json(body, status);
     }
-    if (part === "learning") {
+    if (part === "learning" || part === "speed") {
       const missing = `run ${id} has no attempt with steps yet`;
-      if (entry.learning) return json(entry.learning);
+      if (entry[part]) return json(entry[part]);
       return json({ status: 404, code: "not_found", detail: missing }, 404);
     }
     if (part === "plan") {

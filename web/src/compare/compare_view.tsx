@@ -22,6 +22,7 @@ import type { Drawn } from "./known";
 import { useCharts, useRuns } from "./known";
 import { Fingerprints } from "./fingerprint_part";
 import { LearningPart } from "./learning_part";
+import { SpeedPart } from "./speed_part";
 import { Legend } from "./legend";
 import { namesOf } from "./names";
 import { curveOf, kNoPoints, meanOf } from "./series";
@@ -316,6 +317,7 @@ function Comparison({
         />
       ))}
       <FigureTable {...shown} groups={groups} />
+      <SpeedPart {...shown} asked={query.get("speed") === "1"} />
       <LearningPart {...shown} asked={query.get("learning") === "1"} />
       <label class="beside only-differences">
         <input

@@ -1,5 +1,6 @@
 // From which step on a run learns differently than another (docs/why-different.md).
 import { Refusal, getOnce } from "../base/request";
+import type { Evidence } from "./evidence";
 
 export interface ApartAt {
   step: number;
@@ -9,7 +10,7 @@ export interface ApartAt {
 export interface LearningCause {
   kind: string;
   what: string;
-  evidence: { key: string; values: [unknown, unknown] }[];
+  evidence: Evidence[];
 }
 export interface Learning {
   common: number;

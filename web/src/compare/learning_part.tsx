@@ -1,14 +1,11 @@
-import { useState } from "preact/hooks";
 import * as show from "../base/format";
-import { usePoll } from "../base/poll";
-import { setQuery } from "../base/route";
-import { useRefuge } from "../parts/refuge";
-import { textOf } from "../parts/values";
 import type { Known } from "./compare_api";
-import type { ApartAt, Learning, LearningCause, ToldLearning } from "./learning_api";
+import { CauseList } from "./evidence";
+import type { ApartAt, Learning, LearningCause } from "./learning_api";
 import { learningOf } from "./learning_api";
+import type { Pair } from "./pair";
+import { PairPart, usePair } from "./pair";
 
-const kEvery = 15_000; // ms; of runs that still train
 const kThousandth = 1e-3;
 
 const lossText = (loss: number | null) => (loss == null ? "not finite" : show.number(loss, 6));
@@ -75,41 +72,18 @@ function Causes({ causes, known }: { causes: LearningCause[]; known: boolean }) 
   return (
     <>
       <p>Likely causes, by their environments alone:</p>
-      <ul>
-        {causes.map(({ kind, what, evidence }) => (
-          <li key={`${kind} ${what}`}>
-            {kind}: {what}
-            <ul class="small">
-              {evidence.map(({ key, values }) => (
-                <li key={key}>
-                  {show.withoutEscapes(key)}: {show.clipped(textOf(values[0]))} |{" "}
-                  {show.clipped(textOf(values[1]))}
-                </li>
-              ))}
-            </ul>
-          </li>
-        ))}
-      </ul>
+      <CauseList
+        causes={causes.map(({ kind, what, evidence }) => ({ head: `${kind}: ${what}`, evidence }))}
+      />
     </>
   );
 }
 
-function Told({ a, b, names }: { a: string; b: string; names: [string, string] }) {
-  const [told, setTold] = useState<{ of: string; told: ToldLearning } | null>(null);
-  const of = `${a} ${b}`;
-  const health = usePoll(of, kEvery, async (signal) => {
-    const answer = await learningOf(a, b, signal);
-    setTold((old) =>
-      old?.of === of && JSON.stringify(old.told) === JSON.stringify(answer)
-        ? old
-        : { of, told: answer },
-    );
-  });
-  if (told?.of !== of) {
-    return <p class="loading">{health.failure ?? "Loading what they learned…"}</p>;
-  }
-  if ("why" in told.told) return <p>Not compared: {show.clipped(told.told.why)}</p>;
-  const { learning } = told.told;
+function Told({ a, b, names }: Pair) {
+  const answer = usePair(a, b, learningOf, "Loading what they learned…");
+  if ("saying" in answer) return <p class="loading">{answer.saying}</p>;
+  if ("why" in answer.told) return <p>Not compared: {show.clipped(answer.told.why)}</p>;
+  const { learning } = answer.told;
   return (
     <>
       <p>{verdictOf(learning)}</p>
@@ -127,39 +101,21 @@ function Told({ a, b, names }: { a: string; b: string; names: [string, string] }
   );
 }
 
-// Of two runs, from which step on they learn differently. Their journals are read for it, so somebody
-// has to ask.
-export function LearningPart({
-  asked,
-  known,
-  names,
-  base,
-}: {
+// Of two runs, from which step on they learn differently.
+export function LearningPart(shown: {
   asked: boolean;
   known: Known[];
   names: Map<string, string>;
   base: Known | null;
 }) {
-  const heading = useRefuge<HTMLHeadingElement>(asked);
-  const [first, second] = known;
-  if (!first || !second || known.length !== 2) return null;
-  const [a, b] = base === second ? [second, first] : [first, second];
-  const nameOf = ({ run }: Known) => names.get(run.id) ?? run.id;
   return (
-    <section class="compare-part learning">
-      <h2 ref={heading} tabIndex={-1}>
-        Learning
-      </h2>
-      {asked ? (
-        <Told a={a.run.id} b={b.run.id} names={[nameOf(a), nameOf(b)]} />
-      ) : (
-        <>
-          <p class="small">From which step on their losses differ, asked for when you want it.</p>
-          <button type="button" onClick={() => setQuery({ learning: "1" })}>
-            Compare what they learned
-          </button>
-        </>
-      )}
-    </section>
+    <PairPart
+      {...shown}
+      title="Learning"
+      name="learning"
+      lead="From which step on their losses differ, asked for when you want it."
+      button="Compare what they learned"
+      told={(pair) => <Told {...pair} />}
+    />
   );
 }
