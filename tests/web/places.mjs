@@ -14,6 +14,7 @@ export async function placesOf(seeded) {
     ...tabs.map((tab) => [`run-${tab}`, [`/runs/${run}/${tab}`, ".tabs [aria-current]"]]),
     ["compare", [`/compare?runs=${run},${failed}`, "main h1"]],
     ["compare-environments", [`/compare?runs=${run},${failed}&environments=1`, ".fingerprints p"]],
+    ["compare-pair", [`/compare?runs=${run},${failed}&speed=1&learning=1`, ".learning table, .learning p"]],
     ...views.map((view) => [view, [`/${view}`, "main h1"]]),
   ]);
 }
