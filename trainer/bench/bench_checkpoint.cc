@@ -76,6 +76,7 @@ contract::RunConfig run_config(const BenchCheckpointOptions& options,
   config.optimizer.schedule = contract::ScheduleKind::Constant;
   config.batch_size = samples;
   config.keep_last = 1;
+  config.guard.replay_every = 0;  // a step more, now and then
   config.seed = kSeed;
   config.dtype = options.precision;
   config.attention = options.attention;
