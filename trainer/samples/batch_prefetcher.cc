@@ -173,11 +173,7 @@ BatchPrefetcher::Taken BatchPrefetcher::take(const StepPlace& place,
   if (taken.stalled) taken.waited_seconds = state.clock.monotonic_seconds() - mark;
   taken.step = std::move(made.step);
   taken.making_seconds = made.seconds;
-  for (std::size_t i = 0; i < std::min(next.size(), state.ahead.size()); ++i) {
-    if (state.ahead[i].place == next[i]) continue;
-    forget();
-    break;
-  }
+  // Those that are ahead of other samples than `next` says are forgotten when they are asked for.
   for (std::size_t i = state.ahead.size(); i < next.size(); ++i) state.order(next[i]);
   return taken;
 }

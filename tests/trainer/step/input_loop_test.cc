@@ -2,6 +2,7 @@
 // their samples, as many threads as it takes are found.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "base/statistics.h"
@@ -93,6 +94,29 @@ TEST_F(InputLoop, NoBitDependsOnThreadsOrStepsAhead) {
           << "kind " << kind << ", " << input.workers << " workers, " << input.prefetch << " ahead";
     }
   }
+}
+
+TEST_F(InputLoop, RanksThatExchangeAndBatchesThatGrowMakeOneStepAhead) {
+  const auto ahead = [](const std::function<void(contract::RunConfig*)>& change) {
+    contract::RunConfig config = config_of({4, 9});
+    config.ranks = 2;
+    config.ranks_per_node = 2;
+    change(&config);
+    const samples::InputTuner tuner = step::input_tuner(config);
+    int most = 0;
+    for (const samples::InputChoice& way : tuner.ways()) most = std::max(most, way.prefetch);
+    return most;
+  };
+  EXPECT_EQ(ahead([](contract::RunConfig*) {}), 9);
+  EXPECT_EQ(ahead([](contract::RunConfig* config) {
+              config->balance.strategy = contract::Balance::Exchange;
+            }),
+            1);
+  EXPECT_EQ(ahead([](contract::RunConfig* config) {
+              config->growth = contract::BatchGrowth::SquareRoot;
+              config->max_batch = 48;
+            }),
+            1);
 }
 
 // Samples take 1.7 times as long to make as steps to compute.

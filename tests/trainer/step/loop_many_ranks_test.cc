@@ -11,6 +11,8 @@
 #include "tests/trainer/step/whole_state.h"
 #include "trainer/cpu/cpu_device.h"
 #include "trainer/model/initial_weights.h"
+#include "trainer/ranks/borrowed_communicator.h"
+#include "trainer/ranks/delayed_communicator.h"
 #include "trainer/samples/sampler.h"
 #include "trainer/step/buckets.h"
 #include "trainer/step/train_loop.h"
@@ -88,6 +90,43 @@ TEST_F(ManyRanks, UtilisationIsOfThePeakAndOfAMeasuredOneNeverMoreThanAll) {
   for (const contract::StepRecord& record : steps(1, true)) {
     fastest = std::max(fastest, record.flops / record.seconds);
     EXPECT_DOUBLE_EQ(record.mfu, record.flops / record.seconds / fastest);
+  }
+}
+
+// Weights that are gathered behind a step are waited for by whoever needs them first.
+TEST_F(ManyRanks, WhatAnEvaluationWaitedForIsNoStepsWaiting) {
+  constexpr double kLatency = 0.1;  // of each collective
+  contract::RunConfig c = config(2);
+  c.sharding.optimizer = true;
+  c.guard.replay_every = 0;
+  std::vector<contract::StepRecord> records;
+  ThreadRanks world(c.ranks);
+  world.run([&](ranks::Communicator& real) {
+    const auto far =
+        ranks::make_delayed_communicator(std::make_unique<ranks::BorrowedCommunicator>(real),
+                                         base::system_clock(), {kLatency, 1e12});
+    const auto device = cpu::make_cpu_device(1);
+    const samples::SampleSource source(*dataset_, data::Split::Training, c.data, c.seed);
+    const auto tensors = contract::make_tensor_table(c.model).tensors.size();
+    topology::plan::Plan plan = topology::plan::default_plan(static_cast<int>(tensors));
+    plan.ranks = 2;
+    step::TrainLoop loop(*device, *far, base::system_clock(), c, plan, samples::stream_of(source));
+    loop.load(first_state(c));
+    const std::vector<samples::Sample> set = samples::evaluation_samples(*dataset_, c.data, 8);
+    for (int step = 1; step <= 4; ++step) {
+      if (step == 4) (void)loop.evaluate(set, step - 1);
+      const contract::StepRecord record = loop.step(step);
+      if (real.rank() == 0) records.push_back(record);
+    }
+  });
+  for (const std::size_t step : {std::size_t{1}, std::size_t{2}}) {
+    EXPECT_GE(records[step].exposed_seconds, 1.9 * kLatency) << "gathered, and summed";
+  }
+  EXPECT_GE(records[3].exposed_seconds, 0.9 * kLatency) << "summed";
+  EXPECT_LT(records[3].exposed_seconds, 1.7 * kLatency);
+  for (const contract::StepRecord& record : records) {
+    EXPECT_GE(record.utilisation, 0);
+    EXPECT_LE(record.utilisation, 1);
   }
 }
 
