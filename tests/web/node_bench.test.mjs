@@ -78,11 +78,25 @@ pageTest(
     const node = benched(fixture, report({ ...lonely, disturbed: true, load_average: 5.25 }));
     const visitor = await arrive(fixture, node.name);
     const text = plain(await visitor.page.locator(".node-bench").innerText());
-    assert.match(text, /Nothing in it is slow\./);
+    assert.doesNotMatch(text, /slow/, "it is not known");
     assert.match(text, /nodes of its kind with a bench: 2, and 3 are needed/);
     assert.match(text, /earlier benches of its own: 1, and 2 are needed/);
     assert.match(text, /other work \(load 5\.25\)/);
     assert.equal(await visitor.page.locator(".bench-parts").count(), 0);
+    await visitor.leave();
+  },
+);
+
+pageTest(
+  "that nothing is slow is said of a bench with others to compare",
+  () => [],
+  async (fixture) => {
+    const even = [{ part: "memory", change: 0.01, noise: 0.008, figures: 3, slower: false }];
+    const node = benched(fixture, report({ slow: "", against_fleet: even, drift: [], earlier: 0 }));
+    const visitor = await arrive(fixture, node.name);
+    const text = plain(await visitor.page.locator(".node-bench").innerText());
+    assert.match(text, /Nothing in it is slow\./);
+    assert.match(text, /earlier benches of its own: 0, and 2 are needed/);
     await visitor.leave();
   },
 );

@@ -41,12 +41,14 @@ export function NodeBench({ report }: { report: BenchReport }) {
   const parts = partsOf(report);
   const find = (changes: BenchChange[], part: string) => changes.find((one) => one.part === part);
   const why = unjudged(report);
+  const judged = parts.length > 0 && !report.disturbed;
   return (
     <section class="node-bench" aria-label="Newest bench of the node">
       <h3>Newest bench</h3>
       <p>
         <When at={report.at} /> on {clean(report.machine_kind)}.{" "}
-        {report.slow === "" ? "Nothing in it is slow." : <b class="suspect">{clean(report.slow)}</b>}
+        {report.slow !== "" && <b class="suspect">{clean(report.slow)}</b>}
+        {report.slow === "" && judged && "Nothing in it is slow."}
       </p>
       {why !== "" && <p class="small">Not judged: {clean(why)}.</p>}
       {parts.length > 0 && (
