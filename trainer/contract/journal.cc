@@ -233,6 +233,8 @@ void fields(Archive& archive, auto& r, const InputRecord*) {
   archive("tried_workers", r.tried_workers);
   archive("tried_prefetch", r.tried_prefetch);
   archive("tried_seconds", r.tried_seconds);
+  archive("pinned_seconds", r.pinned_seconds);
+  archive("ordinary_seconds", r.ordinary_seconds);
   archive("why", r.why);
 }
 template <typename Archive>

@@ -224,6 +224,8 @@ struct InputRecord {
   // All that was tried, and what a step took then.
   std::vector<int> tried_workers, tried_prefetch;
   std::vector<double> tried_seconds;
+  // Of a micro-batch's copy to a GPU, from pinned and from other memory; both 0: not tried.
+  double pinned_seconds = 0, ordinary_seconds = 0;
   std::string why;  // for people
 };
 struct EndRecord {

@@ -93,6 +93,10 @@ class Bert {
   // All calls from here on are of the micro-batch in this slot; slot 0 at first. A slot is made
   // when it is first used, and keeps inputs and activations until the next upload into it.
   void use(int slot);
+  // From which memory the first slot's micro-batches come, where that was tried.
+  [[nodiscard]] std::optional<HostCopies> host_copies() const {
+    return slots_.empty() ? std::nullopt : slots_.front()->inputs.host_copies();
+  }
   // Of a stage with neighbours: float32 [tokens of the uploaded batch's room, hidden]. The input is
   // there before forward() is enqueued, and the output after it; so are the gradients of the output
   // and of the input with backward(). Each stays as it is until the slot's next upload, but for the

@@ -14,8 +14,15 @@ void InputFeed::reserve(const BatchRoom& room) {
   device_.synchronize();
   capacity_ = input_layout(room).size;
   inputs_ = device::DeviceMemory(device_, capacity_, device::Dtype::Int32);
+  if (!host_copies_ && !device_.is_on_host()) {
+    host_copies_ = try_host_copies(device_, copies_, 4 * capacity_);
+  }
   for (Slot& slot : slots_) {
-    slot.host = device::HostMemory(device_, 4 * capacity_);
+    if (!host_copies_ || host_copies_->use_pinned()) {
+      slot.pinned = device::HostMemory(device_, 4 * capacity_);
+    } else {
+      slot.ordinary.resize(static_cast<std::size_t>(capacity_));
+    }
     slot.staging = device::DeviceMemory(device_, capacity_, device::Dtype::Int32);
     slot.copied = slot.taken = 0;
   }
@@ -29,10 +36,10 @@ void InputFeed::upload(const samples::PackedBatch& batch, const StepInputs& step
   Slot& slot = slots_[next_];
   next_ = (next_ + 1) % kSlots;
   if (slot.copied != 0) device_.wait_host(slot.copied);
-  write_inputs(batch, step, room, slot.host.ints());
+  write_inputs(batch, step, room, slot.host());
   if (slot.taken != 0) device_.wait(copies_, slot.taken);
   const device::View staging = slot.staging.view().slice(0, layout_.size);
-  device_.copy_to_device(copies_, staging, slot.host.ints());
+  device_.copy_to_device(copies_, staging, slot.host());
   slot.copied = device_.record(copies_);
   device_.wait(kCompute, slot.copied);
   device_.copy(kCompute, inputs_.view().slice(0, layout_.size), staging);

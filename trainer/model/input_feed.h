@@ -1,12 +1,16 @@
-// Brings micro-batches to the device while it still works on earlier ones: pinned host memory, a
-// copy on a stream of its own, and a device-side copy into memory that stays where it is.
+// Brings micro-batches to the device while it still works on earlier ones: host memory of the kind
+// that is faster (host_copies.h), a copy on a stream of its own, and a device-side copy into memory
+// that stays where it is.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "trainer/device/device.h"
 #include "trainer/model/batch_room.h"
+#include "trainer/model/host_copies.h"
 
 namespace regatta::trainer::model {
 
@@ -26,6 +30,9 @@ class InputFeed {
   // Enqueues the batch's arrival for everything enqueued on the compute stream afterwards. The
   // batch is read before this returns; at most two uploads are under way, a third waits.
   void upload(const samples::PackedBatch& batch, const StepInputs& step, const BatchRoom& room);
+
+  // Tried by the first reserve(); nothing before it, and on the host, where nothing is copied.
+  [[nodiscard]] const std::optional<HostCopies>& host_copies() const { return host_copies_; }
 
   // The inputs of the last upload; addresses change only in reserve().
   [[nodiscard]] device::View ids() const { return ints(layout_.ids, room_.tokens); }
@@ -48,9 +55,14 @@ class InputFeed {
  private:
   static constexpr int kSlots = 2;
   struct Slot {
-    device::HostMemory host;
+    device::HostMemory pinned;
+    std::vector<std::int32_t> ordinary;  // in place of it
     device::DeviceMemory staging;
     device::Event copied = 0, taken = 0;  // 0: never used
+
+    [[nodiscard]] std::int32_t* host() {
+      return ordinary.empty() ? pinned.ints() : ordinary.data();
+    }
   };
 
   [[nodiscard]] device::View ints(std::int64_t offset, std::int64_t count) const;
@@ -64,6 +76,7 @@ class InputFeed {
   device::DeviceMemory inputs_;
   BatchRoom room_;
   InputLayout layout_;
+  std::optional<HostCopies> host_copies_;
 };
 
 }  // namespace regatta::trainer::model

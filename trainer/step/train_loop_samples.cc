@@ -138,6 +138,11 @@ void TrainLoop::tune_input(const samples::BatchPrefetcher::Taken& taken,
   for (const samples::PackedBatch& batch : taken.step.batches) look.samples += batch.samples();
   look.bytes = samples::bytes_of(taken.step);
   input_told_ = input_.observe(record->step, look);
+  if (const auto copies = model_.host_copies(); input_told_ && copies) {
+    input_told_->pinned_seconds = copies->pinned_seconds;
+    input_told_->ordinary_seconds = copies->ordinary_seconds;
+    input_told_->why += "; " + copies->text();
+  }
   prefetcher_.set_workers(input_.choice().workers);
 }
 

@@ -62,6 +62,8 @@ TEST(InputRecord, IsReadAsItWasWritten) {
   input.tried_workers = {1, 1, 4};
   input.tried_prefetch = {1, 4, 8};
   input.tried_seconds = {0.3, 0.2, 0.1};
+  input.pinned_seconds = 12e-6;
+  input.ordinary_seconds = 31e-6;
   input.why = "because";
   contract::JournalRecord record;
   record.body = input;
@@ -80,6 +82,8 @@ TEST(InputRecord, IsReadAsItWasWritten) {
   EXPECT_EQ(again.tried_workers, input.tried_workers);
   EXPECT_EQ(again.tried_prefetch, input.tried_prefetch);
   EXPECT_EQ(again.tried_seconds, input.tried_seconds);
+  EXPECT_EQ(again.pinned_seconds, 12e-6);
+  EXPECT_EQ(again.ordinary_seconds, 31e-6);
   EXPECT_EQ(again.why, "because");
 }
 
