@@ -14,6 +14,8 @@ constexpr int kRounds = 9;
 
 }  // namespace
 
+bool HostCopies::use_pinned() const { return ordinary_seconds >= (1 - kGain) * pinned_seconds; }
+
 std::string HostCopies::text() const {
   const auto microseconds = [](double seconds) {
     return base::formatted("%.0f µs", 1e6 * seconds);

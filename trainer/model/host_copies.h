@@ -16,9 +16,7 @@ struct HostCopies {
   double ordinary_seconds = 0;
 
   // Pinned memory, which a copy reads while the host goes on, unless ordinary is faster by kGain.
-  [[nodiscard]] bool use_pinned() const {
-    return ordinary_seconds >= (1 - kGain) * pinned_seconds;
-  }
+  [[nodiscard]] bool use_pinned() const;
   [[nodiscard]] std::string text() const;
 };
 
