@@ -186,8 +186,26 @@ def slug(title):
     return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
 
 
+def code_in_lists(lines):
+    """Numbers of the lines that Markdown takes for prose: behind an item of a list code is indented by four more than its text."""
+    in_list, fenced, before = False, False, "text"
+    for number, line in enumerate(lines, 1):
+        if line.startswith("```"):
+            fenced = not fenced
+        if fenced or not line:
+            before = before if fenced else ""
+            continue
+        if re.match(r"- |\d+\. ", line):
+            in_list = True
+        elif not line.startswith(" ") and before == "":
+            in_list = False
+        elif in_list and before == "" and re.match(r" {4}(?! {2}|- |\d)", line):
+            yield number
+        before = line
+
+
 def check_pages(root, names, report):
-    """Lengths, and links within the project that lead somewhere."""
+    """Lengths, code that shows as code, and links within the project that lead somewhere."""
     pages = {n: read(root / n) for n in names if n.endswith(".md")}
     anchors = {n: {slug(title) for title in re.findall(r"^#+ (.*)$", text, re.M)} for n, text in pages.items()}
     for name, text in pages.items():
@@ -195,6 +213,8 @@ def check_pages(root, names, report):
         most = FIRST_README_LINES if name == "README.md" else README_LINES
         if name.endswith("README.md") and len(lines) > most:
             report(name, len(lines), f"{len(lines)} lines in a README (at most {most}); what is longer belongs in docs/")
+        for number in code_in_lists(lines):
+            report(name, number, "code in a list is indented by four more than the list's text")
         for number, line in enumerate(lines, 1):
             for target in re.findall(r"\]\(([^)\s]+)\)", line):
                 if re.match(r"[a-z]+:", target):

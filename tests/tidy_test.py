@@ -50,6 +50,7 @@ CASES = [
     ("a long README", "base/README.md", "# base\n" * 151, "151 lines in a README"),
     ("a long first README", "README.md", "# tree\n" * 121, "121 lines in a README"),
     ("a link to nothing", "docs/a.md", "[b](../base/b.md)\n", "docs/a.md:1: there is no base/b.md"),
+    ("code that is prose", "docs/a.md", "- so:\n\n    ls\n", "docs/a.md:3: code in a list"),
     ("a link to no heading", "docs/a.md", "[b](../base/README.md#nothing)\n", "base/README.md has no heading for #nothing"),
 ]
 
