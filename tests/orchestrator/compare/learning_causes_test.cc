@@ -125,6 +125,14 @@ TEST(LearningFacts, StepsMatterOnlyWhereTheScheduleEndsWithThem) {
   a["configuration"]["optimizer"]["decay_steps"] = b["configuration"]["optimizer"]["decay_steps"] =
       100;
   EXPECT_TRUE(learning_facts(a, b).empty());
+  for (Json* each : {&a, &b}) {  // of one of them the schedule ends with the run
+    Json& decay_steps = (*each)["configuration"]["optimizer"]["decay_steps"];
+    decay_steps = 0;
+    std::vector<std::string> told;
+    for (const LearningCause& cause : learning_facts(a, b)) told.push_back(cause.what);
+    EXPECT_THAT(told, testing::Contains("another end of the learning rate's schedule"));
+    decay_steps = 100;
+  }
   for (Json* each : {&a, &b}) {
     (*each)["configuration"]["optimizer"]["decay_steps"] = 0;
     (*each)["configuration"]["optimizer"]["schedule"] = "constant";

@@ -21,7 +21,8 @@ class TwoRuns {
   std::string failure;  // of every replay, if any
 
   Json environment(const MadeRun& of) const {
-    return {{"numerics", {{"instruction_set", of.instructions}, {"gelu", of.gelu}, {"threads", 1}}},
+    return {{"build", {{"version", versions.at(&of == &b ? 1 : 0)}}},
+            {"numerics", {{"instruction_set", of.instructions}, {"gelu", of.gelu}, {"threads", 1}}},
             {"fabric", {{"ranks", ranks.at(&of == &b ? 1 : 0)}}},
             {"variables", {{"DNNL_MAX_CPU_ISA", of.summation}}},
             {"randomness", {{"seed", std::stoi(of.seed)}}},
@@ -43,7 +44,8 @@ class TwoRuns {
   }
 
   std::vector<int> ranks{1, 1};
-  std::int64_t later = 1;  // the first step with another optimizer
+  std::vector<std::string> versions{"1", "1"};  // the second sums in another order
+  std::int64_t later = 1;                       // the first step with another optimizer
 
  private:
   ReplayAnswer taken(const ReplayRequest& request) {
@@ -69,6 +71,8 @@ class TwoRuns {
     if (request.change.instruction_set) run.instructions = *request.change.instruction_set;
     const auto library = request.change.variables.find("DNNL_MAX_CPU_ISA");
     if (library != request.change.variables.end()) run.summation = library->second.value_or("");
+    const std::string& version = versions[request.is_b && !request.change.program ? 1 : 0];
+    if (version != "1") run.summation = "version " + version;
     StepProbe probe = made_probe(run, request.step);
     if (run.optimizer != a_.optimizer && request.step <= later) {
       MadeRun before = run;
@@ -180,6 +184,43 @@ TEST(Explanation, TwoInOnePartAreBothFound) {
   ASSERT_EQ(found.causes.size(), 2U);
   EXPECT_EQ(found.causes[0].what, "another instruction set") << "the embedding has no GELU";
   EXPECT_EQ(found.causes[1].what, "another GELU");
+}
+
+// A later change keeps the program of A.
+TEST(Explanation, AnotherBuildAndAnotherFactAreBothFound) {
+  TwoRuns runs;
+  runs.versions = {"1", "2"};
+  runs.b.optimizer = "lamb";
+  const Explanation found = runs.explained();
+  ASSERT_EQ(found.causes.size(), 2U) << found.unknown;
+  EXPECT_EQ(found.causes[0].what, "another build of the trainer");
+  EXPECT_EQ(found.causes[1].what, "another optimizer");
+}
+
+// What can change learning by more than rounding is replayed, never left over.
+TEST(Explanation, WhatChangesMoreThanRoundingIsNotLeftWhereReplaysAreEqual) {
+  TwoRuns runs;
+  runs.b.begins = "/runs/x";
+  const Json told = runs.environment(runs.b);
+  std::vector<LearningCause> facts = learning_facts(runs.environment({}), told);
+  ASSERT_EQ(facts.size(), 1U);
+  facts[0].way = ReplayWay::None;
+  const Explanation found = explain({1, 1}, facts, told, [](const ReplayRequest& request) {
+    return ReplayAnswer(made_probe({}, request.step));
+  });
+  EXPECT_TRUE(found.causes.empty());
+  EXPECT_THAT(found.unknown, HasSubstr("chance"));
+}
+
+// All replays are used where the last two are enough.
+TEST(Explanation, TheLastTwoReplaysMayFindTheUpdate) {
+  TwoRuns runs;
+  runs.step = 5;
+  runs.later = 3;
+  runs.b.optimizer = "lamb";
+  const Explanation found = runs.explained();
+  EXPECT_EQ(found.step, 3) << found.unknown;
+  EXPECT_EQ(runs.asked, kMostReplays);
 }
 
 TEST(Explanation, WhatAReplayDoesWithoutIsLeftWhereReplaysAreEqual) {

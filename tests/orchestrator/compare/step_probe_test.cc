@@ -162,6 +162,27 @@ TEST(ProbeDifference, WhereNothingIsDroppedTheSeedOfDropoutIsNoDifference) {
   EXPECT_TRUE(differences_of(a, b).empty());
   b.dropout.hidden = 0.2;
   EXPECT_EQ(differences_of(a, b).at(0).what, "0 and 0 of attention | 0.2 and 0 of attention");
+  a.dropout.hidden = 0.2;  // of one kind alone
+  EXPECT_EQ(differences_of(a, b).at(0).what, "other elements are dropped");
+}
+
+TEST(ProbeDifference, TensorsOfOtherModelsDifferWhateverTheirDigests) {
+  const StepProbe a = made_probe({}, 1);
+  StepProbe b = a;
+  b.weights[0].name = "another";
+  ASSERT_EQ(parts_of(differences_of(a, b)), std::vector<std::string>{"weights"});
+  b = a;
+  b.gradients.pop_back();
+  ASSERT_EQ(parts_of(differences_of(a, b)), std::vector<std::string>{"gradients"});
+  EXPECT_EQ(differences_of(a, b)[0].first, b.gradients.size());
+}
+
+TEST(ProbeDifference, TwoLossesThatAreNoNumberAreTheSame) {
+  StepProbe a = made_probe({}, 1), b = a;
+  a.loss = std::nan("");
+  EXPECT_EQ(parts_of(differences_of(a, b)), std::vector<std::string>{"loss"});
+  b.loss = std::nan("");
+  EXPECT_TRUE(differences_of(a, b).empty());
 }
 
 TEST(ProbeDifference, AnotherLearningRateIsTold) {

@@ -30,6 +30,8 @@ TEST(ShownVariables, AreThoseThatComputingReads) {
             R"({"GLIBC_TUNABLES":"glibc.malloc.hugetlb=1","LD_PRELOAD":"/usr/lib/libjemalloc.so",)"
             R"("MALLOC_ARENA_MAX":"1","NCCL_ALGO":"Ring","OMPI_MCA_btl":"self",)"
             R"("OMP_NUM_THREADS":"2","REGATTA_ISA":"avx2","UCX_TLS":""})");
+  const Json long_one = plugins::shown_variables({"UCX_A=" + std::string(5000, 'a')});
+  EXPECT_EQ(long_one.at("UCX_A"), std::string(1024, 'a'));
 }
 
 TEST(ShownVariables, SecretsAreNamedAndNeverShown) {
