@@ -21,8 +21,8 @@ base::Path default_table(base::FileSystem& files, const base::Path& program) {
   }
   throw base::Error(base::Code::NotFound,
                     std::string(kDefaultTable) + " is not in " +
-                        installed.lexically_normal().string() + "; name a length table with " +
-                        "--lengths, or install regatta-train with cmake --install");
+                        installed.lexically_normal().string() +
+                        "; install regatta-train with cmake --install, which puts it there");
 }
 
 }  // namespace

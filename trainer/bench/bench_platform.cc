@@ -236,21 +236,44 @@ contract::PlatformBench bench_platform(const PlatformTools& tools, const Platfor
   return PlatformRun(tools, options).run();
 }
 
+namespace {
+
+// One line for each reason, with all that it is the reason of.
+std::string absent_text(const std::vector<contract::MissingFigure>& absent) {
+  std::vector<std::pair<std::string, std::string>> names;  // by reason
+  for (const contract::MissingFigure& missing : absent) {
+    const auto same = std::find_if(names.begin(), names.end(),
+                                   [&](const auto& each) { return each.first == missing.why; });
+    if (same == names.end()) {
+      names.emplace_back(missing.why, missing.name);
+    } else {
+      same->second += ", " + missing.name;
+    }
+  }
+  std::string text;
+  for (const auto& [why, of] : names) {
+    text += "not measured: " + of + ": " + base::printable(why) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string platform_table(const contract::PlatformBench& bench) {
   std::string text = base::printable(bench.host) + ": " +
                      base::printable(contract::machine_kind(bench)) + ", measured in " +
                      base::human_seconds(bench.seconds) + "\n";
-  text += base::formatted("%-34s %16s %8s  %s\n", "figure", "value", "spread", "of");
+  int width = 0;
   for (const contract::BenchFigure& figure : bench.figures) {
-    text +=
-        base::formatted("%-34s %16s %8s  %s\n", figure.name.c_str(), value_text(figure).c_str(),
-                        base::percent(figure.spread / figure.value).c_str(), figure.work.c_str());
+    width = std::max(width, static_cast<int>(figure.name.size()));
   }
-  for (const contract::MissingFigure& missing : bench.absent) {
-    text += base::formatted("%-34s %16s %8s  %s\n", missing.name.c_str(), "-", "",
-                            base::printable(missing.why).c_str());
+  text += base::formatted("%-*s  %15s %8s  %s\n", width, "figure", "value", "spread", "of");
+  for (const contract::BenchFigure& figure : bench.figures) {
+    text += base::formatted(
+        "%-*s  %15s %8s  %s\n", width, figure.name.c_str(), value_text(figure).c_str(),
+        base::percent(figure.spread / figure.value).c_str(), figure.work.c_str());
   }
-  return text;
+  return text + absent_text(bench.absent);
 }
 
 }  // namespace regatta::trainer::bench

@@ -211,8 +211,23 @@ TEST(BenchPlatform, SaysWhatTheMachineIs) {
   for (const contract::BenchFigure& figure : bench.figures) {
     EXPECT_THAT(table, HasSubstr(figure.name + " "));
   }
+  std::map<std::string, int> reasons;
   for (const contract::MissingFigure& missing : bench.absent) {
-    EXPECT_THAT(table, HasSubstr(missing.why));
+    EXPECT_THAT(table, HasSubstr(missing.name));
+    ++reasons[missing.why];
+  }
+  EXPECT_GT(bench.absent.size(), reasons.size());
+  for (const auto& [why, count] : reasons) {  // each in one line
+    const std::size_t at = table.find(why);
+    ASSERT_NE(at, std::string::npos) << why;
+    EXPECT_EQ(table.find(why, at + 1), std::string::npos) << why;
+  }
+  // Values end in one column.
+  const std::size_t end = table.find("value") + 5 - table.find("figure");
+  for (const contract::BenchFigure& figure : bench.figures) {
+    const std::size_t line = table.find(figure.name + " ");
+    EXPECT_NE(table[line + end - 1], ' ') << figure.name;
+    EXPECT_EQ(table[line + end], ' ') << figure.name;
   }
 }
 
