@@ -95,7 +95,7 @@ TEST_F(ManyRanks, UtilisationIsOfThePeakAndOfAMeasuredOneNeverMoreThanAll) {
 
 // Weights that are gathered behind a step are waited for by whoever needs them first.
 TEST_F(ManyRanks, WhatAnEvaluationWaitedForIsNoStepsWaiting) {
-  constexpr double kLatency = 0.1;  // of each collective
+  constexpr double kLatency = 0.2;  // of each collective; computing may hide a part of it
   contract::RunConfig c = config(2);
   c.sharding.optimizer = true;
   c.guard.replay_every = 0;
@@ -120,10 +120,10 @@ TEST_F(ManyRanks, WhatAnEvaluationWaitedForIsNoStepsWaiting) {
     }
   });
   for (const std::size_t step : {std::size_t{1}, std::size_t{2}}) {
-    EXPECT_GE(records[step].exposed_seconds, 1.9 * kLatency) << "gathered, and summed";
+    EXPECT_GE(records[step].exposed_seconds, 1.6 * kLatency) << "gathered, and summed";
   }
-  EXPECT_GE(records[3].exposed_seconds, 0.9 * kLatency) << "summed";
-  EXPECT_LT(records[3].exposed_seconds, 1.7 * kLatency);
+  EXPECT_GE(records[3].exposed_seconds, 0.6 * kLatency) << "summed";
+  EXPECT_LT(records[3].exposed_seconds, 1.4 * kLatency);
   for (const contract::StepRecord& record : records) {
     EXPECT_GE(record.utilisation, 0);
     EXPECT_LE(record.utilisation, 1);
