@@ -574,10 +574,10 @@ std::unique_ptr<device::Device> make_cpu_device(const CpuOptions& options) {
   }
   const std::string isa = options.isa.empty() ? cpu_instruction_sets().back() : options.isa;
   if (!machine_has(isa)) {
-    throw base::Error(base::Code::User, "this machine does not have the instruction set '" +
-                                            base::printable(isa) + "', but " +
+    throw base::Error(base::Code::User, "REGATTA_ISA is '" + base::printable(isa) +
+                                            "'; this machine has " +
                                             base::join(cpu_instruction_sets(), ", ") +
-                                            "; leave it to the device to choose");
+                                            "; without it the best of them is taken");
   }
   return std::make_unique<CpuDevice>(options, kernels_of(isa, options.arithmetic));
 }

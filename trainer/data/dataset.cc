@@ -47,6 +47,7 @@ constexpr std::uint64_t kLargestManifest = std::uint64_t{16} << 20U;
   try {
     text = base::posix_file_system().read(directory / kManifestName, kLargestManifest);
   } catch (const Error& error) {
+    if (error.code() == Code::Conflict) throw Error(Code::User, error.what());  // a pipe, a device
     if (error.code() != Code::NotFound) throw;
     throw Error(Code::NotFound, directory.string() + " is not a dataset (no " + kManifestName +
                                     "); make one with regatta-train prepare");

@@ -5,6 +5,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "trainer/data/document_encoder.h"
 #include "trainer/data/unicode.h"
@@ -26,13 +27,27 @@ constexpr int kRulesVersion = 1;
           {"shard_tokens", split.shard_tokens}};
 }
 
+// Whole, and so far from the largest number that sums of a few overflow nothing.
+[[nodiscard]] std::int64_t count_of(const Json& count, const std::string& name) {
+  constexpr double kMost = 0x1p53;
+  const double value = count.is_number_integer() ? count.get<double>() : -1;
+  if (value >= 0 && value <= kMost) return count.get<std::int64_t>();
+  throw base::Error(base::Code::User, name + " is " + base::printable(base::json_text(count)) +
+                                          "; a count is a whole number from 0 to 2^53");
+}
+[[nodiscard]] std::int64_t count_in(const Json& json, const std::string& name) {
+  return count_of(json.at(name), name);
+}
+
 [[nodiscard]] SplitManifest parse_split(const Json& json) {
   SplitManifest split;
-  json.at("documents").get_to(split.documents);
-  json.at("sentences").get_to(split.sentences);
-  json.at("tokens").get_to(split.tokens);
-  json.at("unknown_tokens").get_to(split.unknown_tokens);
-  json.at("shard_tokens").get_to(split.shard_tokens);
+  split.documents = count_in(json, "documents");
+  split.sentences = count_in(json, "sentences");
+  split.tokens = count_in(json, "tokens");
+  split.unknown_tokens = count_in(json, "unknown_tokens");
+  for (const Json& shard : json.at("shard_tokens")) {
+    split.shard_tokens.push_back(count_of(shard, "shard_tokens"));
+  }
   return split;
 }
 
@@ -52,16 +67,15 @@ constexpr int kRulesVersion = 1;
   json.at("held_out").get_to(manifest.held_out);
   const Json& corpus = json.at("corpus");
   corpus.at("digest").get_to(manifest.corpus_digest);
-  corpus.at("text_bytes").get_to(manifest.text_bytes);
-  corpus.at("duplicate_documents").get_to(manifest.duplicate_documents);
-  corpus.at("invalid_sequences").get_to(manifest.invalid_sequences);
+  manifest.text_bytes = count_in(corpus, "text_bytes");
+  manifest.duplicate_documents = count_in(corpus, "duplicate_documents");
+  manifest.invalid_sequences = count_in(corpus, "invalid_sequences");
   for (const Split split : kSplits) {
     manifest.splits[index_of(split)] =
         parse_split(json.at("splits").at(std::string(name_of(split))));
   }
   for (const Json& file : json.at("files")) {
-    manifest.files.push_back({file.at("name").get<std::string>(),
-                              file.at("bytes").get<std::int64_t>(),
+    manifest.files.push_back({file.at("name").get<std::string>(), count_in(file, "bytes"),
                               file.at("digest").get<std::string>()});
   }
   return manifest;

@@ -395,7 +395,8 @@ std::string to_text(const TokenizerComparison& comparison) {
             "\"\n    dataset:   " + shown_pieces(comparison.first->dataset) +
             "\n    tokenizer: " + shown_pieces(comparison.first->tokenizer) + "\n";
   } else if (!comparison.differences.empty() && comparison.probes > 0) {
-    text += "  " + base::plural(comparison.probes, "probe text") + ": none differs\n";
+    text += "  " + base::plural(comparison.probes, "probe text") +
+            " have the same tokens; others may not\n";
   }
   if (!comparison.not_declared.empty()) {
     text += "  not declared there, taken as the dataset's: " +

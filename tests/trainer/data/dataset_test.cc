@@ -289,6 +289,12 @@ TEST(Dataset, AFileIsTheInputsFaultAndSaysWhatToDo) {
                                             HasSubstr("prepare")));
 }
 
+TEST(Dataset, AManifestThatIsNoFileIsBadInput) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory.path() / data::kManifestName);
+  EXPECT_THAT(failure(directory.path()), HasSubstr("dataset.json is a directory"));
+}
+
 TEST(Dataset, AbsentAndOtherDirectories) {
   const TemporaryDirectory directory;
   for (const Path& path : {directory.path(), directory.path() / "absent"}) {
@@ -342,6 +348,12 @@ TEST(Dataset, TheFieldThatChangedIsNamed) {
              "training has 0 unknown tokens instead of 5"},
         Edit{"\"documents\": ", "\"documents\": 1", "training.documents has "},
         Edit{"\"sentences\": ", "\"sentences\": 1", "training.sentences has "},
+        Edit{"\"documents\": ", "\"documents\": 9223372036854775807, \"was\": ",
+             "documents is 9223372036854775807; a count is a whole number from 0 to 2^53"},
+        Edit{"\"documents\": ", "\"documents\": 9223372036854775808, \"was\": ",
+             "documents is 9223372036854775808; a count"},
+        Edit{"\"text_bytes\": ", "\"text_bytes\": -", "text_bytes is -"},
+        Edit{"\"tokens\": ", "\"tokens\": 1e3, \"was\": ", "tokens is 1000.0; a count"},
         Edit{"\"shard_tokens\": [\n        ", "\"shard_tokens\": [\n        1",
              "training.tokens-00000 has "}}) {
     std::string text = whole;
@@ -367,8 +379,8 @@ TEST(Dataset, EditedManifest) {
        {Edit{"\"lower_case\": true", "\"lower_case\": false"},
         Edit{"\"word_limit\": 200", "\"word_limit\": 100"},
         Edit{"\"documents\": ", "\"documents\": 1"}, Edit{"\"documents\": ", "\"documents\": -"},
-        Edit{"\"sentences\": ", "\"sentences\": 9"}, Edit{"\"tokens\": ", "\"tokens\": 9"},
-        Edit{"\"pieces\": ", "\"pieces\": 1"},
+        Edit{"\"text_bytes\": ", "\"text_bytes\": -"}, Edit{"\"sentences\": ", "\"sentences\": 9"},
+        Edit{"\"tokens\": ", "\"tokens\": 9"}, Edit{"\"pieces\": ", "\"pieces\": 1"},
         Edit{"training.tokens-00000", "../../../../etc/passwd"}}) {
     std::string text = whole;
     const std::size_t at = text.find(edit.from);
