@@ -10,6 +10,7 @@ rung; then the better optimizer of each of two batches on 2 ranks with each way 
 command may be typed again after an end of any kind and goes on. Prints two tables in Markdown; --output has all of it.
 """
 import argparse
+import datetime
 import json
 import os
 import pathlib
@@ -63,6 +64,10 @@ def wait_for_runs(ids):
     return runs
 
 
+def moment(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
 def evaluations(run_id):
     lines = regatta("export", run_id, "--series", "evaluations", "-o", "jsonl").splitlines()
     return [json.loads(line) for line in lines]
@@ -74,7 +79,7 @@ def figures(run, target):
     rows = evaluations(run["id"])
     met = [row["step"] * batch for row in rows if row["value"] >= target]
     return {"run": run["id"], "best": max((row["value"] for row in rows), default=None), "samples_to_target": min(met, default=None),
-            "samples": run["step"] * batch, "state": run["state"]}
+            "samples": run["step"] * batch, "state": run["state"], "ended": run["ended_at"]}
 
 
 def submit(config, name, key, **changes):
@@ -131,7 +136,6 @@ def main():
     parser.add_argument("--output", type=pathlib.Path)
     options = parser.parse_args()
     seeds = [int(seed) for seed in options.seeds.split(",")]
-    begun = time.time()
     text = options.sweep.read_text()
     os.chdir(options.sweep.parent)  # its paths are relative to it
     cells = [(optimizer, int(batch)) for batch in options.batches.split(",") for optimizer in options.optimizers.split(",")]
@@ -142,7 +146,7 @@ def main():
         sweeps[optimizer, batch] = wait_for_sweeps([name])[name]
         best = sweeps[optimizer, batch]["best"]
         print(f"{optimizer}, {batch}: {best and best['objective']}", file=sys.stderr)
-    study = {"seconds": 0, "target": options.target, "cells": [], "clips": []}
+    study = {"began": min(sweep["created"] for sweep in sweeps.values()), "target": options.target, "cells": [], "clips": []}
     for (optimizer, batch), sweep in sweeps.items():
         if not sweep["best"]:
             sys.exit(f"no trial of {sweep['id']} has an objective")
@@ -164,7 +168,9 @@ def main():
             runs = wait_for_runs(ids)
             study["clips"].append({"batch": batch, "optimizer": best["optimizer"], "clip": clip,
                                    "seeds": [figures(runs[each], options.target) for each in ids]})
-    study["seconds"] = round(time.time() - begun)
+    # Of all that was trained, however often the command was typed; with the time between.
+    study["ended"] = max(seed["ended"] for each in study["cells"] + study["clips"] for seed in each["seeds"])
+    study["seconds"] = round((moment(study["ended"]) - moment(study["began"])).total_seconds())
     for cell in study["cells"]:
         del cell["config"]
     if options.output:
