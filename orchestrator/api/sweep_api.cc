@@ -221,7 +221,10 @@ Response list_sweeps(control::SweepDriver* sweeps, const Call& call) {
   }
   const bool more = first != found.end();
   return json_response(
-      200, {{"sweeps", std::move(rows)}, {"total", total}, {"next", more ? Json(last) : Json()}});
+      200, {{"sweeps", std::move(rows)},
+            {"total", total},
+            {"next", more ? Json(last) : Json()},
+            {"left_out", sweeps == nullptr ? std::vector<std::string>{} : sweeps->left_out()}});
 }
 
 Response submit_sweep(control::SweepDriver* sweeps, const Call& call) {

@@ -87,7 +87,8 @@ void add_sweeps(Json* all) {
   json["SweepTrial"] = trial();
   json["SweepList"] = object({{"sweeps", list_of({{"$ref", "#/components/schemas/SweepSummary"}})},
                               {"total", integer()},
-                              {"next", or_null(text())}});
+                              {"next", or_null(text())},
+                              {"left_out", list_of(text())}});
   const Json check = object({{"name", text()}, {"good", or_null(flag())}, {"detail", text()}});
   json["Sweep"] = optionally(
       with(summary(), {{"parameters", list_of(parameter())},

@@ -155,6 +155,9 @@ class SweepList : public Command {
       return 0;
     }
     if (client_.output.print(answer)) return 0;
+    for (const Json& fault : answer.value("left_out", Json::array())) {
+      std::cerr << "regatta: " << base::printable(fault.get<std::string>()) << "\n";
+    }
     if (answer.at("sweeps").empty()) {
       std::cerr << "no sweeps; 'regatta sweep submit FILE' makes one\n";
     } else {

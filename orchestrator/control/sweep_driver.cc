@@ -325,10 +325,16 @@ SweepDriver::Shown SweepDriver::find(const std::string& name) {
                                                : "; 'regatta sweep ls' lists the sweeps"));
 }
 
-std::vector<std::string> SweepDriver::faults() {
+std::vector<std::string> SweepDriver::left_out() {
   const std::scoped_lock lock(mutex_);
   std::vector<std::string> all;
   for (const auto& [id, fault] : damaged_) all.push_back(fault);
+  return all;
+}
+
+std::vector<std::string> SweepDriver::faults() {
+  std::vector<std::string> all = left_out();
+  const std::scoped_lock lock(mutex_);
   if (!load_trouble_.empty()) all.push_back("the sweeps cannot be read: " + load_trouble_);
   for (const auto& [id, trouble] : troubles_) {
     if (!trouble.why.empty()) all.push_back("sweep " + id + " stands still: " + trouble.why);

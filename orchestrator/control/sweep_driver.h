@@ -74,6 +74,8 @@ class SweepDriver {
   [[nodiscard]] Shown find(const std::string& name);
   // All, the newest first.
   [[nodiscard]] std::vector<Shown> all();
+  // Files that are left out, a line each: why, and what to do.
+  [[nodiscard]] std::vector<std::string> left_out();
   // What is wrong, a line each: files that are left out, sweeps that stand still.
   [[nodiscard]] std::vector<std::string> faults();
   // Why this one does not go on at the moment; empty: it does.

@@ -152,7 +152,7 @@ function listOf(fixture, asked) {
   const from = Number(asked.get("after") ?? 0);
   const to = from + Number(asked.get("limit") ?? 100);
   const next = to < found.length ? String(to) : null;
-  return { status: 200, body: { sweeps: found.slice(from, to).map(summaryOf), total: found.length, next } };
+  return { status: 200, body: { sweeps: found.slice(from, to).map(summaryOf), total: found.length, next, left_out: fixture.leftOut ?? [] } };
 }
 
 // {status, body} of a JSON answer, or {text} of a file; null: no route of sweeps.

@@ -206,6 +206,20 @@ sweepTest("the list says state, objective, progress and the best with its run", 
     await visitor.leave(/status of 40[04]/);
   });
 
+sweepTest("files that are damaged are told above the list", "#/sweeps", makeSweeps,
+  async ({ fixture, visitor, page: shown }) => {
+    await visitor.sees("4 of 4 shown");
+    assert.equal(await shown.locator(".notice").count(), 0);
+    fixture.leftOut = [`bad-1.json is left out: it is damaged${kHostile}\u001b[31m`];
+    const notice = shown.locator(".notice");
+    await notice.waitFor();
+    assert.match(await notice.innerText(), /^bad-1\.json is left out: it is damaged/);
+    assert.doesNotMatch(await notice.innerText(), /\u001b/);
+    assert.equal(await shown.evaluate(() => window.stolen), undefined);
+    fixture.leftOut = [];
+    await notice.waitFor({ state: "detached" });
+  });
+
 sweepTest("pages of the list are the server's; keys go through it and back", "#/sweeps",
   () => manySweeps(60), async ({ visitor, page: shown }) => {
     await visitor.sees("50 of 60 shown");

@@ -366,6 +366,7 @@ TEST_F(SweepDriverTest, DamagedFilesAreLeftOut) {
   ASSERT_EQ(driver_->all().size(), 1U);
   EXPECT_EQ(driver_->all()[0]->id, good);
   EXPECT_EQ(driver_->faults().size(), 9U);
+  EXPECT_EQ(driver_->left_out(), driver_->faults());
   EXPECT_THAT(driver_->faults(), testing::Each(testing::Not(HasSubstr("json.exception"))));
   // Whoever asks for one of them learns what is wrong with it, and what to do.
   for (const char* const name : {"bad-1", "bad", "copy"}) {

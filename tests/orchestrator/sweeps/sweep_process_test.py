@@ -167,9 +167,13 @@ def asha_survives_kills(build):
 
 def the_commands_tell_of_it(build):
     home = place(build)
+    damaged = home / "state" / "runs" / ".sweeps" / "bad-000001.json"
+    for folder in reversed(damaged.parents[:3]):
+        folder.mkdir(mode=0o700)
+    damaged.write_text("{")
     controller = Controller(build, home)
-    assert "no sweeps" in subprocess.run([controller.regatta, "sweep", "ls", "--server", server_of(home / "state")],
-                                         capture_output=True, text=True).stderr
+    listed = subprocess.run([controller.regatta, "sweep", "ls", "--server", server_of(home / "state")], capture_output=True, text=True)
+    assert "no sweeps" in listed.stderr and f"{damaged} is left out: " in listed.stderr and listed.returncode == 0, listed
     file = write(home, "seeds", GRID)
     dry = json.loads(controller.ask("sweep", "submit", file, "--dry-run", "-o", "json"))
     assert dry["id"] is None and len(dry["trials"]) == 2 and dry["counts"]["planned"] == 3, dry

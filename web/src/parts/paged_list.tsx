@@ -16,6 +16,7 @@ const kEvery = 2000; // ms
 interface Page {
   total: number;
   next: string | null;
+  left_out?: string[]; // what could not be read: why, and what to do
 }
 
 // What a list's words are made of: "Sweeps", "sweep".
@@ -111,6 +112,11 @@ export function PagedList<P extends Page>({
           {page && isCurrent && `${show.count(rows)} of ${show.count(page.total)} shown`}
         </span>
       </div>
+      {page?.left_out?.map((why) => (
+        <section key={why} class="notice error">
+          <pre>{show.withoutEscapes(why)}</pre>
+        </section>
+      ))}
       {tools && (isFiltered || (page != null && page.total > 0)) && <div class="tools">{tools}</div>}
       {!page && !health.failure && !health.refusal && (
         <p class="loading">Loading {title.toLowerCase()}…</p>

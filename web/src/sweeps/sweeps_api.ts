@@ -85,6 +85,7 @@ export interface SweepPage {
   sweeps: SweepSummary[];
   total: number;
   next: string | null;
+  left_out?: string[]; // files that are damaged: why, and what to do
 }
 
 const sweep = (id: string) => `sweeps/${encodeURIComponent(id)}`;
