@@ -262,6 +262,39 @@ test("a view whose script is late is not the one before, nor one that is missing
   await visitor.leave(/Failed to load resource|ERR_FAILED/);
 });
 
+test("a view whose script failed once comes by itself", async () => {
+  const visitor = await arrive("/nodes");
+  const { page } = visitor;
+  const heading = (name) => page.getByRole("heading", { name, level: 1 });
+  await heading("Nodes").waitFor();
+  await page.route(/settings_view/, (route) => route.abort(), { times: 1 });
+  await page.getByRole("link", { name: "Settings" }).click();
+  await heading("Settings").waitFor();
+  assert.equal(hash(page), "#/settings");
+  await visitor.leave(/Failed to load resource|ERR_FAILED/);
+});
+
+test("where nobody answers a missing script is told, and the page stays", async () => {
+  const visitor = await arrive("/nodes");
+  const { page } = visitor;
+  await page.getByRole("heading", { name: "Nodes", level: 1 }).waitFor();
+  let asked = 0;
+  const isPage = (url) => url.pathname === "/";
+  await page.route(/settings_view/, (route) => route.abort(), { times: 2 });
+  await page.route(isPage, (route) => {
+    asked += 1;
+    return route.abort();
+  });
+  await page.getByRole("link", { name: "Settings" }).click();
+  await visitor.sees("A part of the page could not be loaded");
+  await page.waitForTimeout(500);
+  assert.equal(asked, 1, "whether somebody answers; then it is not loaded anew");
+  await page.unroute(isPage);
+  await page.getByRole("button", { name: "Reload" }).click(); // and loads itself anew once more
+  await page.getByRole("heading", { name: "Settings", level: 1 }).waitFor();
+  await visitor.leave(/Failed to load resource|ERR_FAILED/);
+});
+
 const kEscaped = "\u001b[31mOut of memory\u001b[0m";
 function hostileRuns() {
   const entries = standardRuns();

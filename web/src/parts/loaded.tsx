@@ -1,5 +1,6 @@
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { reloadOnce } from "../base/reload";
 import { messageOf } from "../base/request";
 import { Dialog } from "./dialog";
 import { ErrorPanel } from "./notices";
@@ -22,18 +23,23 @@ export function Loaded<Name extends string, Props extends object>({
 }) {
   const [found, setFound] = useState<{ Shown: ComponentType<Props> } | null>(null);
   const [failure, setFailure] = useState<string | null>(null);
+  const inDialog = onClose != null;
   useEffect(() => {
     let left = false;
     setFound(null);
     setFailure(null);
     load().then(
       (module) => !left && setFound({ Shown: module[name] }),
-      (error: unknown) => !left && setFailure(messageOf(error)),
+      (error: unknown) => {
+        if (left) return;
+        setFailure(messageOf(error));
+        if (!inDialog) void reloadOnce(); // the address tells all that is shown
+      },
     );
     return () => {
       left = true;
     };
-  }, [load, name]);
+  }, [load, name, inDialog]);
   if (failure != null && onClose) {
     return (
       <Dialog title={kMissing} onClose={onClose}>
@@ -50,7 +56,15 @@ export function Loaded<Name extends string, Props extends object>({
       </Dialog>
     );
   }
-  if (failure != null) return <ErrorPanel title={kMissing} text={failure} />;
+  if (failure != null) {
+    return (
+      <ErrorPanel title={kMissing} text={failure}>
+        <button type="button" onClick={() => location.reload()}>
+          Reload
+        </button>
+      </ErrorPanel>
+    );
+  }
   if (!found) return <p class="loading">Loading…</p>;
   return <found.Shown {...props} />;
 }

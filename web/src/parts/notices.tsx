@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import type { Health } from "../base/poll";
 import { useNow } from "../base/poll";
 import type { Slurm } from "../base/api";
@@ -37,13 +38,22 @@ export function Connection({ health }: { health: Health }) {
   );
 }
 
-export function ErrorPanel({ title, text }: { title: string; text: string }) {
+export function ErrorPanel({
+  title,
+  text,
+  children,
+}: {
+  title: string;
+  text: string;
+  children?: ComponentChildren; // what can be done
+}) {
   return (
     <section class="notice error" role="alert">
       <strong>{title}</strong>
       <pre>
         <LongText text={withoutEscapes(text)} />
       </pre>
+      {children}
     </section>
   );
 }
