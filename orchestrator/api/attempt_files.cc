@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/wording.h"
 #include "trainer/contract/environment_file.h"
 #include "trainer/contract/run_directory.h"
 
@@ -34,12 +35,29 @@ bool has_steps(const std::vector<contract::JournalRecord>& records) {
   });
 }
 
-nlohmann::ordered_json environment_or_null(base::FileSystem& files, const base::Path& attempt) {
+base::Error without_steps(const runs::Run& run, std::int64_t damaged) {
+  const std::string id = "run " + run.id;
+  if (damaged > 0) {
+    return {base::Code::User, id + " has no step to compare: its journals have " +
+                                  base::plural(damaged, "damaged line") + ", and no other step"};
+  }
+  if (run.summary.step > 0) {
+    return {base::Code::User, id + " has no step to compare: it took " +
+                                  base::plural(run.summary.step, "step") +
+                                  ", of which its journals do not tell any more"};
+  }
+  return {base::Code::NotFound,
+          id + " has no attempt with steps" + (runs::is_over(run.state) ? "" : " yet")};
+}
+
+nlohmann::ordered_json environment_or_null(base::FileSystem& files, const base::Path& attempt,
+                                           std::string* fault) {
   const base::Path path = attempt / contract::kEnvironmentFile;
   try {
     const std::string text = files.read_at(path, 0, contract::kMostEnvironmentBytes + 1);
     return contract::parse_environment(text, path.string());
-  } catch (const base::Error&) {
+  } catch (const base::Error& error) {
+    if (fault != nullptr && error.code() != base::Code::NotFound) *fault = error.what();
     return {};
   }
 }

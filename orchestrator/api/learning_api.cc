@@ -20,7 +20,8 @@ using Json = nlohmann::ordered_json;
 
 struct LearnedSide {
   compare::LearningCurve curve;
-  Json environment;  // of the newest attempt with steps; null: there is none that can be read
+  Json environment;   // of the newest attempt with steps; null: there is none that can be read
+  std::string fault;  // why it cannot
 };
 
 LearnedSide learned_of(base::FileSystem& files, const base::Path& attempts) {
@@ -31,10 +32,13 @@ LearnedSide learned_of(base::FileSystem& files, const base::Path& attempts) {
     learned.curve.is_cut = learned.curve.is_cut || files.size(journal) > left;
     const std::string text = files.read_at(journal, 0, left);
     left -= text.size();
-    const std::vector<contract::JournalRecord> records = contract::parse_journal(text).records;
+    const contract::JournalChunk read = contract::parse_journal(text);
+    const std::vector<contract::JournalRecord>& records = read.records;
+    learned.curve.damaged += read.damaged;
     if (!has_steps(records)) continue;
     compare::add_attempt(records, &learned.curve);
-    learned.environment = environment_or_null(files, attempt.path);
+    learned.fault.clear();
+    learned.environment = environment_or_null(files, attempt.path, &learned.fault);
   }
   return learned;
 }
@@ -46,7 +50,7 @@ LearnedSide learned_side_of(base::FileSystem& files, files::SharedFiles* shared,
       files::call_if(shared, run.directory, kRunFileSeconds,
                      [files = &files, attempts] { return learned_of(*files, attempts); });
   if (learned.curve.steps.empty()) {
-    throw base::Error(base::Code::NotFound, "run " + run.id + " has no attempt with steps yet");
+    throw without_steps(run, learned.curve.damaged);
   }
   return learned;
 }
@@ -73,8 +77,9 @@ Response answer_learning(base::FileSystem& files, files::SharedFiles* shared, co
   const auto causes =
       compare::likely_causes(difference, compare::learning_facts(a.environment, b.environment));
   const bool are_known = a.environment.is_object() && b.environment.is_object();
-  return json_response(200, compare::learning_json({against.id, a.curve}, {run.id, b.curve},
-                                                   difference, causes, are_known));
+  return json_response(
+      200, compare::learning_json({against.id, a.curve, a.fault}, {run.id, b.curve, b.fault},
+                                  difference, causes, are_known));
 }
 
 }  // namespace regatta::orchestrator::api

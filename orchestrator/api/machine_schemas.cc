@@ -230,8 +230,12 @@ void add_speed(Json* all) {
 }
 
 void add_learning(Json* all) {
-  const Json run =
-      object({{"run", text()}, {"steps", integer()}, {"last_step", integer()}, {"cut", flag()}});
+  const Json run = object({{"run", text()},
+                           {"steps", integer()},
+                           {"last_step", integer()},
+                           {"cut", flag()},
+                           {"damaged", integer()},
+                           {"environment_fault", or_null(text())}});
   const Json number = or_null(any_number());
   const Json step = or_null(object({{"step", integer()},
                                     {"loss", tuple_of({number, number})},

@@ -23,19 +23,20 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint64_t kMostStartBytes = std::uint64_t{1} << 20U;  // the layout is in the first
 
 struct FoundAttempt {
-  int number = 0;
+  int number = 0;            // 0: none has steps
+  std::int64_t damaged = 0;  // lines of all that were read
   std::vector<contract::JournalRecord> records;
   compare::AttemptLayout layout;
   Json environment;  // null: there is none that can be read
 };
 
 // The whole of a short one, else its end from the first whole line on.
-std::vector<contract::JournalRecord> end_of(base::FileSystem& files, const base::Path& journal) {
+contract::JournalChunk end_of(base::FileSystem& files, const base::Path& journal) {
   const std::uint64_t size = files.size(journal);
   const std::uint64_t from = size > kMostJournalBytes ? size - kMostJournalBytes : 0;
   std::string text = files.read_at(journal, from, kMostJournalBytes);
   if (from > 0) text.erase(0, text.find('\n') + 1);
-  return contract::parse_journal(text).records;
+  return contract::parse_journal(text);
 }
 
 compare::AttemptLayout layout_of(base::FileSystem& files, const base::Path& journal) {
@@ -49,14 +50,16 @@ compare::AttemptLayout layout_of(base::FileSystem& files, const base::Path& jour
 
 FoundAttempt newest_with_steps(base::FileSystem& files, const base::Path& attempts) {
   const std::vector<AttemptFolder> all = attempts_with_journal(files, attempts);
+  std::int64_t damaged = 0;
   for (auto attempt = all.rbegin(); attempt != all.rend(); ++attempt) {
     const base::Path journal = attempt->path / kJournal;
-    std::vector<contract::JournalRecord> records = end_of(files, journal);
-    if (!has_steps(records)) continue;
-    return {attempt->number, std::move(records), layout_of(files, journal),
+    contract::JournalChunk read = end_of(files, journal);
+    damaged += read.damaged;
+    if (!has_steps(read.records)) continue;
+    return {attempt->number, damaged, std::move(read.records), layout_of(files, journal),
             environment_or_null(files, attempt->path)};
   }
-  return {};
+  return {0, damaged, {}, {}, {}};
 }
 
 struct Side {
@@ -70,7 +73,7 @@ Side side_of(base::FileSystem& files, files::SharedFiles* shared, const runs::Ru
       files::call_if(shared, run.directory, kRunFileSeconds,
                      [files = &files, attempts] { return newest_with_steps(*files, attempts); });
   if (found.number == 0) {
-    throw base::Error(base::Code::NotFound, "run " + run.id + " has no attempt with steps yet");
+    throw without_steps(run, found.damaged);
   }
   try {
     return {{run.id, found.number, compare::account_of(found.records, found.layout)},

@@ -121,8 +121,8 @@ class Compare : public Command {
 
   int run() override {
     if (runs_.size() < 2 || runs_.size() > kMostCompared) {
-      throw UsageError(std::to_string(runs_.size()) + " runs cannot be compared; name 2 to " +
-                       std::to_string(kMostCompared));
+      throw UsageError(base::plural(static_cast<std::int64_t>(runs_.size()), "run") +
+                       " cannot be compared; name 2 to " + std::to_string(kMostCompared));
     }
     parts_.learning = parts_.learning || replay_;
     const bool is_of_two = parts_.any() || std::any_of(runs_.begin(), runs_.end(), names_file);
@@ -164,7 +164,10 @@ class Compare : public Command {
   // Two benches, or two environments, of which one may be that of a run.
   int compare_files() const {
     if (parts_.speed || parts_.learning) {
-      throw UsageError("--speed and --learning compare runs, and one of these is a file");
+      throw UsageError(
+          "--speed and --learning compare runs of a controller, by id or name, and one of these is "
+          "a path; a run elsewhere is taken up when its directory is copied below the "
+          "controller's runs directory");
     }
     std::array<ComparedFile, 2> sides;
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
@@ -249,8 +252,8 @@ class Compare : public Command {
   void add_replays(const Client& client, const Json& answers, Json* learning) const {
     const Json& bits = learning->at("other_bits");
     if (bits.is_null()) return;
-    const Json environment_a = environment_of(client, answers[0]);
-    const Json environment_b = environment_of(client, answers[1]);
+    const Json environment_a = environment_or_null(client, answers[0]);
+    const Json environment_b = environment_or_null(client, answers[1]);
     const auto run = [&](std::size_t i, const Json& environment) {
       return ReplayedRun{answers[i].at("id"), answers[i].at("directory").get<std::string>(),
                          &environment};
@@ -264,7 +267,17 @@ class Compare : public Command {
         steps, compare::learning_facts(environment_a, environment_b), environment_a,
         [&](const compare::ReplayRequest& request) { return replays.take(request); }));
   }
-  // Null where it has none that can be read.
+  // Null also where it cannot be read, which is said: a replay shows what it can without.
+  [[nodiscard]] static Json environment_or_null(const Client& client, const Json& run) {
+    try {
+      return environment_of(client, run);
+    } catch (const base::Error& error) {
+      if (error.code() != base::Code::Operator && error.code() != base::Code::Conflict) throw;
+      std::cerr << "regatta: " << base::printable(error.what()) << "; replays go on without it\n";
+      return {};
+    }
+  }
+  // Null where it has none.
   [[nodiscard]] static Json environment_of(const Client& client, const Json& run) {
     try {
       return client.get("/runs/" + path_part(run.value("id", "")) + "/environment");

@@ -1,5 +1,7 @@
 #include "orchestrator/cli/step_replays.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <iostream>
@@ -157,6 +159,8 @@ compare::ReplayAnswer StepReplays::take(const compare::ReplayRequest& request) {
     command.arguments.push_back(key + "=" + value);
   }
   command.environment = variables_of(run, request.change);
+  command.environment["REGATTA_ENDS_WITH"] =
+      std::to_string(::getpid());  // no step without a reader
   command.bare_environment = true;
   command.most_text = kMostProbeBytes;
   const base::Output output = base::run(command, seconds);

@@ -21,7 +21,8 @@ struct LearnedStep {
 // Of each step what was last said of it: an attempt that resumes replaces what it takes again.
 struct LearningCurve {
   std::map<std::int64_t, LearnedStep> steps;
-  bool is_cut = false;  // only the beginning was read
+  bool is_cut = false;       // only the beginning was read
+  std::int64_t damaged = 0;  // lines of the journals that are no records
 };
 
 // Of the attempts one after the other, in the order of their numbers.

@@ -1,6 +1,7 @@
 #include "orchestrator/compare/learning_replay.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
@@ -150,14 +151,19 @@ class Explainer {
     found_.parts = differences_of(*probe_a_, *b);
     for (std::size_t i = 0; i < 2; ++i) {
       const StepProbe& probe = i == 0 ? *probe_a_ : *b;
+      is_of_others_ = is_of_others_ || (probe.journal_loss && !is_of_journal(probe));
       found_.replays[found_.replays.size() - 2 + i].result = of_journal(probe);
     }
     return true;
   }
 
+  static bool is_of_journal(const StepProbe& probe) {
+    const double journal = *probe.journal_loss;
+    return probe.loss == journal || (std::isnan(probe.loss) && std::isnan(journal));
+  }
   static std::string of_journal(const StepProbe& probe) {
     if (!probe.journal_loss) return "not in its journal";
-    if (probe.loss == *probe.journal_loss) return "the loss of its journal, bit for bit";
+    if (is_of_journal(probe)) return "the loss of its journal, bit for bit";
     return "loss " + base::short_number(probe.loss, 9) + ", in its journal " +
            base::short_number(*probe.journal_loss, 9);
   }
@@ -180,9 +186,16 @@ class Explainer {
                               "is left is what a replay does without");
       return;
     }
+    if (is_of_others_) {
+      found_.unknown =
+          "taken again here, both have the same bits, but not those of their journals: what lies "
+          "in a run's directory has been changed since, or the machine computes something else "
+          "each time";
+      return;
+    }
     found_.unknown =
         "taken again here, both have the same bits, and nothing else of their environments "
-        "differs: chance (deterministic: false, a faulty machine) is left";
+        "differs: chance (determinism: fast, a faulty machine) is left";
   }
 
   void by_replays() {
@@ -252,6 +265,7 @@ class Explainer {
   const Replayer& replay_;
   Explanation found_;
   std::optional<StepProbe> probe_a_;
+  bool is_of_others_ = false;  // a step as it was is not that of its journal
 };
 
 }  // namespace

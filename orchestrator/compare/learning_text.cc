@@ -22,10 +22,13 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); 
 
 Json run_json(const LearnedRun& of) {
   const auto& steps = of.curve.steps;
-  return {{"run", of.run},
-          {"steps", steps.size()},
-          {"last_step", steps.empty() ? 0 : steps.rbegin()->first},
-          {"cut", of.curve.is_cut}};
+  return {
+      {"run", of.run},
+      {"steps", steps.size()},
+      {"last_step", steps.empty() ? 0 : steps.rbegin()->first},
+      {"cut", of.curve.is_cut},
+      {"damaged", of.curve.damaged},
+      {"environment_fault", of.environment_fault.empty() ? Json() : Json(of.environment_fault)}};
 }
 
 Json step_json(const std::optional<ComparedStep>& of) {
@@ -63,11 +66,19 @@ std::string counted_text(const Json& learning) {
     if (count > 0) all += ", " + std::to_string(count) + (side == 0 ? " only in A" : " only in B");
   }
   for (const Json& run : learning.at("runs")) {
-    if (!run.at("cut").get<bool>()) continue;
-    all +=
-        "; of " + run.at("run").get<std::string>() + " only the beginning of its journal was read";
+    if (run.at("cut").get<bool>()) {
+      all += "; of " + run.at("run").get<std::string>() +
+             " only the beginning of its journal was read";
+    }
   }
-  return all + "\n";
+  all += "\n";
+  for (const Json& run : learning.at("runs")) {
+    const auto damaged = run.at("damaged").get<std::int64_t>();
+    if (damaged == 0) continue;
+    all += "the journal of " + run.at("run").get<std::string>() + " has " +
+           base::plural(damaged, "damaged line") + ", which nothing is known of\n";
+  }
+  return all;
 }
 
 std::string verdict_text(const Json& learning) {
@@ -97,13 +108,34 @@ std::string cause_text(const Json& cause) {
 std::string likely_text(const Json& learning) {
   if (learning.at("equal").get<bool>() || learning.at("common") == 0) return "";
   if (!learning.at("known").get<bool>()) {
-    return "cause not known: not both have a fingerprint of what they ran on\n";
+    std::string all = "cause not known: not both have a fingerprint of what they ran on\n";
+    for (const Json& run : learning.at("runs")) {
+      const Json& fault = run.at("environment_fault");
+      if (fault.is_null()) continue;
+      all += "    " + base::printable(fault.get<std::string>()) + "\n";
+    }
+    return all;
   }
   const Json& causes = learning.at("causes");
   if (causes.empty()) return "cause not known: nothing that their environments tell\n";
   std::string all = "likely causes, by their environments alone:\n";
   for (const Json& cause : causes) {
     all += cause_text(cause);
+  }
+  return all;
+}
+
+// Where that step as it was has another loss here than its run told: sums over ranks are one
+// process's here, and a journal may be another's.
+std::string not_of_journals(const Json& replay) {
+  const std::string step = "step " + std::to_string(replay.at("step").get<std::int64_t>()) + " of ";
+  std::string all;
+  for (const Json& each : replay.at("replays")) {
+    const auto what = each.at("what").get<std::string>();
+    const auto result = each.at("result").get<std::string>();
+    const bool is_as_it_was = what == step + "A" || what == step + "B";
+    if (!is_as_it_was || result.rfind("loss ", 0) != 0) continue;
+    all += what + ", taken again, has " + base::printable(result) + "\n";
   }
   return all;
 }
@@ -118,6 +150,7 @@ std::string replay_text(const Json& replay) {
     all += "    " + part.at("part").get<std::string>() + ": " +
            base::printable(part.at("what").get<std::string>()) + "\n";
   }
+  all += not_of_journals(replay);
   for (const Json& cause : replay.at("causes")) {
     all += "cause, shown by a replay:\n" + cause_text(cause) + "    " +
            base::printable(cause.at("proof").get<std::string>()) + "\n";

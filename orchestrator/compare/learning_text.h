@@ -14,6 +14,8 @@ namespace regatta::orchestrator::compare {
 struct LearnedRun {
   std::string run;  // its id
   LearningCurve curve;
+  std::string environment_fault =
+      {};  // why its environment.json cannot be read; empty: it can, or is none
 };
 
 // `are_known`: both have a fingerprint of what they ran on.

@@ -1,5 +1,7 @@
 // regatta-train: prepare data, train, measure.
 #include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -72,6 +74,14 @@ plugins::DevicePlace device_place() {
     place.products_file = base::Path(home) / ".cache" / "regatta" / "products.txt";
   }
   return place;
+}
+
+// Whoever waits for nothing but what this program writes has it end with itself, however that ends.
+void end_with_parent() {
+  const char* parent = std::getenv("REGATTA_ENDS_WITH");
+  if (parent == nullptr) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (std::to_string(::getppid()) != parent) std::_Exit(1);  // it was over before
 }
 
 // Options are members, filled by the parser between add() and run().
@@ -431,6 +441,7 @@ int run_program(int argc, char** argv) {
 int main(int argc, char** argv) {
   base::hold_standard_streams();
   base::start_log("regatta-train", base::LogLevel::Info);
+  end_with_parent();
   try {
     const int code = run_program(argc, argv);
     if (code == 0) base::finish_output();  // any other says more

@@ -131,7 +131,8 @@ std::unique_ptr<run::RunData> Replay::open_data() const {
   try {
     return run::open_run_data(files_, whole_.config, options_.threads);
   } catch (const Error& error) {
-    throw Error(error.code(), std::string(error.what()) + "; --data names where it lies now");
+    throw Error(error.code(), std::string(error.what()) +
+                                  "; `regatta-train debug probe --data` says where it lies now");
   }
 }
 

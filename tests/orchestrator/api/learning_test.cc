@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "orchestrator/api/attempt_files.h"
 #include "tests/orchestrator/api/handled_api.h"
 #include "trainer/contract/environment_file.h"
 #include "trainer/contract/journal.h"
@@ -102,6 +104,39 @@ TEST_F(LearningRoute, WithoutAnEnvironmentTheStepsAreTold) {
   EXPECT_EQ(learning["beyond_rounding"]["step"], 1);
   EXPECT_FALSE(learning["known"].get<bool>());
   EXPECT_TRUE(learning["causes"].empty());
+  EXPECT_THAT(learning["runs"][0]["environment_fault"].get<std::string>(),
+              HasSubstr("environment.json is damaged"));
+  EXPECT_TRUE(learning["runs"][1]["environment_fault"].is_null()) << "it has none";
+}
+
+TEST_F(LearningRoute, DamagedJournalsAreToldApartFromShortOnes) {
+  attempt(a_, 1, 0, {7, 6});
+  const base::Path damaged = attempt(b_, 1, 0, {7, 6}) / "journal.jsonl";
+  const std::string whole = base::posix_file_system().read(damaged, 1 << 20);
+  tests::write_file(damaged, "garbage\n" + whole + "\x01\x02\n");
+  const Json learning = told(b_, a_);
+  EXPECT_EQ(learning["common"], 2);
+  EXPECT_EQ(learning["runs"][0]["damaged"], 0);
+  EXPECT_EQ(learning["runs"][1]["damaged"], 2);
+  tests::write_file(damaged, "garbage\n");
+  EXPECT_EQ(get(b_, a_).status, 422);
+  EXPECT_THAT(get(b_, a_).body, HasSubstr("run " + b_ +
+                                          " has no step to compare: its journals "
+                                          "have 1 damaged line"));
+  EXPECT_THAT(HandledApi::get(a_, "speed", "against", b_).body, HasSubstr("1 damaged line"));
+}
+
+TEST(WithoutSteps, SaysWhetherStepsMayStillCome) {
+  runs::Run run;
+  run.id = "a";
+  run.state = runs::RunState::Running;
+  EXPECT_STREQ(without_steps(run, 0).what(), "run a has no attempt with steps yet");
+  run.state = runs::RunState::Failed;
+  EXPECT_STREQ(without_steps(run, 0).what(), "run a has no attempt with steps");
+  run.summary.step = 40;  // as the controller read it before
+  EXPECT_THAT(without_steps(run, 0).what(),
+              HasSubstr("it took 40 steps, of which its journals do not tell any more"));
+  EXPECT_EQ(without_steps(run, 0).code(), base::Code::User);
 }
 
 TEST_F(LearningRoute, SaysInOneSentenceWhatIsMissing) {

@@ -68,7 +68,7 @@ TEST_F(CompareFiles, TellsInWhatTheyDiffer) {
   for (const Refusal& refusal :
        std::vector<Refusal>{{{one, theirs}, 2, "name two of a kind"},
                             {{one, id}, 2, "name two of a kind"},
-                            {{one, two, "--speed"}, 2, "one of these is a file"},
+                            {{one, two, "--speed"}, 2, "one of these is a path"},
                             {{one, two, theirs}, 2, "compare two, not 3"},
                             {{one, "nothing.json"}, 3, "nothing.json"},
                             {{"nobody", theirs}, 3, "nobody"},

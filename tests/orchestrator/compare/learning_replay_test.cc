@@ -240,6 +240,19 @@ TEST(Explanation, WhereNothingDiffersChanceIsLeft) {
   EXPECT_THAT(found.unknown, HasSubstr("chance"));
 }
 
+// B's run file was changed since: its steps are now A's.
+TEST(Explanation, WhereReplaysAreNotTheJournalsChanceIsNotBlamed) {
+  const Json told = TwoRuns().environment({});
+  const Explanation found = explain({1, 1}, {}, told, [](const ReplayRequest& request) {
+    StepProbe probe = made_probe({}, request.step);
+    probe.journal_loss = request.is_b ? probe.loss + 1 : probe.loss;
+    return ReplayAnswer(probe);
+  });
+  EXPECT_TRUE(found.causes.empty());
+  EXPECT_THAT(found.unknown, HasSubstr("but not those of their journals: what lies in a run's "
+                                       "directory has been changed since"));
+}
+
 TEST(Explanation, WhatNoFactExplainsIsSaid) {
   TwoRuns runs;
   runs.b.summation = "b";

@@ -118,6 +118,33 @@ TEST(LearningText, TheBeginningOfALongJournalIsSaidToBeOne) {
               HasSubstr("2 steps in common; of b only the beginning of its journal was read\n"));
 }
 
+TEST(LearningText, WhatCannotBeReadIsSaid) {
+  LearnedRun a = run_of("a", {7, 6}), b = run_of("b", {7, 5});
+  b.curve.damaged = 3;
+  b.environment_fault = "/runs/b/environment.json is damaged: \x1b[31m";
+  const Json learning = learning_json(a, b, difference_of(a.curve, b.curve, kFloat32), {}, false);
+  const std::string text = learning_text(learning);
+  EXPECT_THAT(text, HasSubstr("2 steps in common\nthe journal of b has 3 damaged lines, which"));
+  EXPECT_THAT(text, HasSubstr("not both have a fingerprint of what they ran on\n"
+                              "    /runs/b/environment.json is damaged: \\x1b[31m\n"));
+}
+
+// Of several ranks one process sums here, and a journal may have been changed.
+TEST(LearningText, AReplayThatIsNotItsJournalsIsSaid) {
+  Json learning = learned({7, 6}, {7, 6.5});
+  Explanation found;
+  found.step = 2;
+  found.replays = {{"step 1 of A", "loss 1, in its journal 2"},  // another step
+                   {"step 2 of A", "the loss of its journal, bit for bit"},
+                   {"step 2 of B", "loss 6.25, in its journal 6.5"},
+                   {"B with A's seed", "loss 3, in its journal 4"}};
+  found.unknown = "x";
+  learning["replay"] = replay_json(found);
+  EXPECT_THAT(learning_text(learning),
+              EndsWith("\nstep 2 of B, taken again, has loss 6.25, in its journal 6.5\n"
+                       "not explained: x\n"));
+}
+
 TEST(LearningText, HostileNamesAreOneLineWithoutControlCharacters) {
   const LearningCause cause{"kernels",
                             "another processor",

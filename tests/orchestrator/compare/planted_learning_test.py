@@ -6,9 +6,11 @@
 `regatta compare A B --replay` must find the first step whose loss or gradient differs, as the journals have it, and name what was
 planted, by a replay of B's step that then is A's. Of equal runs it names nothing.
 """
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -175,7 +177,46 @@ def nothing_is_named_of_equal_runs(build, folder):
             assert text.endswith("equal in every bit of loss and gradient norm\n"), text
 
 
-CASES = [plants_are_named, nothing_is_named_of_equal_runs]
+def replays_of(directory):
+    """The processes that take steps of this run again."""
+    found = []
+    for process in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if words[1:3] == [b"debug", b"probe"] and str(directory).encode() in words:
+                found.append(int(process.name))
+    return found
+
+
+def a_replay_ends_with_its_compare(build, folder):
+    """Which is killed, or told to end, while a long step is taken again."""
+    lab = Learning(build, folder)
+    lab.learn("plain", {})
+    lab.learn("other", {"seed": 2})
+    directory = lab.runs / "plain-00abcd"
+    config = json.loads((directory / "run.json").read_text())
+    with lab:
+        lab.compared("plain", "other")
+        (directory / "run.json").write_text(json.dumps(merged(config, {"batch": {"size": 1 << 18}})))
+        for number in (signal.SIGKILL, signal.SIGINT, signal.SIGTERM):
+            asked = subprocess.Popen([lab.regatta, "compare", "plain-00abcd", "other-00abcd", "--replay"], env=lab.environment,
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            wait_for(lambda: replays_of(directory), "a replay begins")
+            time.sleep(0.5)
+            assert replays_of(directory), "the step is too short for this test"
+            asked.send_signal(number)
+            asked.wait(20)
+            wait_for(lambda: not replays_of(directory), f"the replay ends with {number.name}")
+
+
+def wait_for(holds, what, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+CASES = [plants_are_named, nothing_is_named_of_equal_runs, a_replay_ends_with_its_compare]
 
 
 if __name__ == "__main__":
