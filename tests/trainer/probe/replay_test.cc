@@ -149,7 +149,8 @@ TEST_F(ReplayTest, WhatCannotBeReplayedIsOneLine) {
       {with([](auto* o) { o->step = 5; }), "step 5: the run has 4 steps"},
       {with([](auto* o) { o->step = 0; }), "step 0: the run has 4 steps"},
       {with([](auto* o) { o->run /= "nowhere"; }), "run.json is missing"},
-      {with([](auto* o) { o->data = "/nowhere"; }), "`regatta-train debug probe --data` says where it lies now"},
+      {with([](auto* o) { o->data = "/nowhere"; }),
+       "`regatta-train debug probe --data` says where it lies now"},
       {with([](auto* o) {
          o->changes = {{"model.vocabulary", "7"}};
        }),
