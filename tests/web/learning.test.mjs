@@ -10,7 +10,9 @@ const { verdictOf } = await sourcesOf(`export { verdictOf } from "./src/compare/
 const plain = (text) => text.replaceAll("\u202f", " ");
 
 const at = (step, a, b) => ({ step, loss: [a, b], relative: Math.abs(a - b) / Math.max(a, b) });
+const readable = (run) => ({ run, damaged: 0, environment_fault: null });
 const learned = (fields) => ({
+  runs: [readable("one-000001"), readable("two-000002")],
   common: 200,
   equal: false,
   first: at(1, 5, 5),
@@ -53,11 +55,13 @@ const seed = {
   what: "another seed",
   evidence: [{ key: `randomness ${kHostile}`, values: [1, 2] }],
 };
+const damaged = { run: "four-000004", damaged: 2, environment_fault: `environment.json is damaged${kHostile}\u001b[31m` };
 const apart = learned({ other_bits: at(1, 5, 4), beyond_rounding: at(1, 5, 4), causes: [seed] });
 
 pageTest(
   "Compare tells of two runs where they part, when one asks, and the command that replays",
-  () => [entryOf("one-000001"), entryOf("two-000002", { learning: apart }), entryOf("three-000003")],
+  () => [entryOf("one-000001"), entryOf("two-000002", { learning: apart }), entryOf("three-000003"),
+    entryOf("four-000004", { learning: learned({ equal: true, runs: [readable("one-000001"), damaged] }) })],
   async (fixture) => {
     const visitor = await Visitor.arrive(browser, `${fixture.url}#/compare?runs=one-000001,two-000002`);
     const { page } = visitor;
@@ -69,12 +73,18 @@ pageTest(
     assert.equal(fixture.count("GET", path), 1);
     const place = page.locator(".learning");
     const text = (await place.innerText()).replace(/\s+/g, " ");
+    assert.equal(await place.locator(".failure").count(), 0);
     assert.ok(text.includes("random numbers: another seed"), text);
     assert.ok(text.includes("regatta compare one-000001 two-000002 --replay"), text);
     assert.equal(await page.evaluate(() => window.stolen), undefined);
     await page.goto(`${fixture.url}#/compare?runs=one-000001,two-000002,three-000003&learning=1`);
     await page.locator(".figure-table tbody tr").nth(2).waitFor();
     assert.equal(await place.count(), 0, "of three runs nothing is told");
+    await page.goto(`${fixture.url}#/compare?runs=one-000001,four-000004&learning=1`);
+    await visitor.sees("The journal of four-000004 has 2 damaged lines");
+    assert.match(await place.innerText(), /environment\.json is damaged/);
+    assert.doesNotMatch(await place.innerText(), /\u001b/);
+    assert.equal(await page.evaluate(() => window.stolen), undefined);
     await page.goto(`${fixture.url}#/compare?runs=two-000002,three-000003&learning=1`);
     await visitor.sees("Not compared: run three-000003 has no attempt with steps yet");
     await visitor.leave(/status of 404/);

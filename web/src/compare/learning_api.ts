@@ -12,7 +12,13 @@ export interface LearningCause {
   what: string;
   evidence: Evidence[];
 }
+export interface LearnedRun {
+  run: string;
+  damaged: number; // lines of its journals
+  environment_fault: string | null; // why its environment cannot be read
+}
 export interface Learning {
+  runs: LearnedRun[];
   common: number;
   equal: boolean;
   first: ApartAt | null;

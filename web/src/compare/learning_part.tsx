@@ -1,7 +1,7 @@
 import * as show from "../base/format";
 import type { Known } from "./compare_api";
 import { CauseList } from "./evidence";
-import type { ApartAt, Learning, LearningCause } from "./learning_api";
+import type { ApartAt, LearnedRun, Learning, LearningCause } from "./learning_api";
 import { learningOf } from "./learning_api";
 import type { Pair } from "./pair";
 import { PairPart, usePair } from "./pair";
@@ -66,6 +66,21 @@ function Steps({ learning, names }: { learning: Learning; names: [string, string
   );
 }
 
+// What of a run could not be read, so that the rest says less than it seems to.
+function Damage({ run: { run, damaged, environment_fault: fault } }: { run: LearnedRun }) {
+  const lines = damaged === 1 ? "1 damaged line" : `${show.count(damaged)} damaged lines`;
+  return (
+    <>
+      {damaged > 0 && (
+        <p class="failure">
+          The journal of {show.drawnName(run)} has {lines}, which nothing is known of.
+        </p>
+      )}
+      {fault && <p class="failure">{show.clipped(fault)}</p>}
+    </>
+  );
+}
+
 function Causes({ causes, known }: { causes: LearningCause[]; known: boolean }) {
   if (!known) return <p>The cause is not known: not both have a fingerprint of what they ran on.</p>;
   if (causes.length === 0) return <p>The cause is not known: nothing that their environments tell.</p>;
@@ -87,6 +102,9 @@ function Told({ a, b, names }: Pair) {
   return (
     <>
       <p>{verdictOf(learning)}</p>
+      {learning.runs.map((run) => (
+        <Damage key={run.run} run={run} />
+      ))}
       <Steps learning={learning} names={names} />
       {learning.other_bits && (
         <>
